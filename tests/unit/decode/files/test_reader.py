@@ -6,9 +6,12 @@ import bz2
 import gzip
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from bucketingest.decode.files.csv_rows import CsvReader
 from bucketingest.decode.files.json_documents import JsonReader
+from bucketingest.decode.files.parquet import ParquetReader
 from bucketingest.decode.files.parts import BadFile, Piece
 from bucketingest.decode.files.reader import FileReader
 
@@ -53,6 +56,20 @@ def test_values_of_directories_are_columns_and_win() -> None:
     assert row["place"] is None
     (row,) = rows(LINE, "2026/01/x.json")
     assert (row["dt"], row["place"]) == (None, "in the file")
+
+
+def test_columns_that_the_schema_does_not_have_are_said() -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"ID": ["a"], "more": [1], "Dt": ["x"]}), sink)
+    content = sink.getvalue().to_pybytes()
+    piece = Piece(0, "dt=2026-01-02/x.parquet", 0, len(content))
+    reader = FileReader(COLUMNS, ParquetReader(COLUMNS))
+    first, second = reader.read(piece, lambda _: pa.BufferReader(content))
+    assert (first.unknown, second.unknown) == (("more",), ())
+    csv = FileReader(COLUMNS, CsvReader(COLUMNS, has_header=True))
+    text = b"id,more,place,dt\na,1,b,2026-01-01\n"
+    first, _ = csv.read(Piece(0, "x.csv", 0, len(text)), lambda _: pa.BufferReader(text))
+    assert first.unknown == ("more",)
 
 
 def test_a_directory_that_is_no_value_refuses_the_file() -> None:

@@ -134,7 +134,7 @@ class FilesSource(SpecModel):
         default=None,
         alias="startAfter",
         description=(
-            "Path below the directory: only files whose path is behind it are listed, in the order of bytes. For "
+            "Path below the directory: only files whose path is behind it are read, in the order of bytes. For "
             "directories where names grow with time."
         ),
         min_length=1,
