@@ -22,7 +22,7 @@ from devservers.produce import produce
 
 pytestmark = pytest.mark.kafka
 
-COMMITTED = {"kafka.isolation.level": "read_committed"}
+UNCOMMITTED = {"kafka.isolation.level": "read_uncommitted"}
 
 
 @pytest.fixture
@@ -122,12 +122,12 @@ def test_transactions_are_read_as_the_isolation_level_says(
     transaction(b"e", commit=True)  # 6 and 7
     transaction(b"f", commit=False)  # 8 and 9
     everything = [b"a", b"b", b"c", b"d", b"e", b"f"]
-    assert values(kafka_broker, TopicRange(topic, 0, 0, 10)) == everything
-    assert values(kafka_broker, TopicRange(topic, 0, 0, 10), **COMMITTED) == [b"a", b"b", b"e"]
-    assert values(kafka_broker, TopicRange(topic, 0, 1, 6), **COMMITTED) == [b"b"]
-    assert values(kafka_broker, TopicRange(topic, 0, 3, 6), **COMMITTED) == []
+    assert values(kafka_broker, TopicRange(topic, 0, 0, 10), **UNCOMMITTED) == everything
+    assert values(kafka_broker, TopicRange(topic, 0, 0, 10)) == [b"a", b"b", b"e"]
+    assert values(kafka_broker, TopicRange(topic, 0, 1, 6)) == [b"b"]
+    assert values(kafka_broker, TopicRange(topic, 0, 3, 6)) == []
     assert values(kafka_broker, TopicRange(topic, 0, 2, 3)) == []
-    assert values(kafka_broker, TopicRange(topic, 0, 8, 10), **COMMITTED) == []
+    assert values(kafka_broker, TopicRange(topic, 0, 8, 10)) == []
 
 
 def test_gaps_of_a_compacted_topic_are_no_loss(kafka_broker: KafkaBroker) -> None:

@@ -119,6 +119,7 @@ def test_a_stop_is_obeyed_between_micro_batches_and_the_next_run_continues(spark
     for commits in (2, 3):
         running = ingest_resource(spark, resource)
         while len(lake.instants()) < commits:
+            assert running.query is not None
             assert running.query.isActive
             running.wait(0.1)
         running.request_stop()

@@ -155,13 +155,3 @@ def test_a_directory_that_is_not_there_is_named(run: Runner, lake: Lake, tmp_pat
     assert str(caught.value) == (
         f"spec.source.files.path: there is no directory {tmp_path}/nowhere. Make it, or correct the path"
     )
-
-
-def test_a_broker_that_does_not_answer_is_reported(run: Runner, lake: Lake) -> None:
-    kafka = {**KAFKA["kafka"], "options": {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}}
-    with pytest.raises(QueryFailed) as caught:
-        run.once(lake.resource({"kafka": kafka}, format=FORMAT, table=TABLE))
-
-    text = str(caught.value)
-    assert text.startswith("the query ended with an error: org.apache.kafka.common.errors.TimeoutException: Timed out")
-    assert "\n" not in text

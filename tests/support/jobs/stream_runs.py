@@ -122,7 +122,7 @@ def finish(running: RunningIngest) -> Progress:
     try:
         assert running.wait(WAIT_SECONDS_MAX), f"still running after {WAIT_SECONDS_MAX:g} s"
     finally:
-        if running.query.isActive:
+        if running.query is not None and running.query.isActive:
             running.query.stop()
     return running.progress()
 

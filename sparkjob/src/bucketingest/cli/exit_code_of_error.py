@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from bucketingest.decode.kafka.errors import KAFKA_IS_AWAY
 from bucketingest.errors import BucketIngestError
 from bucketingest.exit_codes import ENDINGS, ExitCode
 
@@ -31,13 +32,7 @@ _BY_TEXT: Final[tuple[tuple[re.Pattern[str], ExitCode], ...]] = (
         re.compile(r"SaslAuthentication|SslAuthentication|(?:Topic|Group|Cluster)Authorization"),
         ExitCode.ACCESS_DENIED,
     ),
-    (
-        re.compile(
-            r"kafka\.common\.errors\.\w*(?:Timeout|Disconnect|Network|BrokerNotAvailable)|node assignment"
-            r"|Failed to (?:construct kafka consumer|create new KafkaAdminClient)"
-        ),
-        ExitCode.SOURCE_UNAVAILABLE,
-    ),
+    (KAFKA_IS_AWAY, ExitCode.SOURCE_UNAVAILABLE),
     (
         re.compile(
             r"Error from python worker:\n[^\n]*(?:ModuleNotFoundError|No module named|No such file)"

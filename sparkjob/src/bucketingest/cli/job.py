@@ -128,9 +128,10 @@ class Job:
             return Answer.of(document, HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE)
 
         def readiness() -> Answer:
-            phase = board.snapshot().phase
-            is_ready = phase in ready
-            document = {"ready": is_ready, "phase": phase.value}
+            now = board.snapshot()
+            problem = None if now.source is None else now.source.problem
+            is_ready = now.phase in ready and problem is None
+            document = {"ready": is_ready, "phase": now.phase.value} | ({} if problem is None else {"problem": problem})
             return Answer.of(document, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
         def progress() -> Answer:

@@ -67,10 +67,10 @@ class SourceReport(_Report):
     problem: str | None = Field(
         description="What is wrong, where, and what to check, in a sentence for people; null while all is well."
     )
-    open_transaction_seconds: float = Field(
+    open_transaction_seconds: float | None = Field(
         description=(
             "For how long a transaction that is open has kept the rows behind it back, as far as this process has "
-            "seen; 0 without one. Of several the oldest."
+            "seen; 0 without one, null while unknown. Of several the oldest."
         )
     )
     open_transaction: str | None = Field(description="Where it is: topic, partition, offset; null without one.")

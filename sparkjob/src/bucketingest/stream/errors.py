@@ -88,6 +88,20 @@ class SourceUnreachable(StreamError):
     exit_code = ExitCode.SOURCE_UNAVAILABLE
 
 
+class TopicsMissing(SourceUnreachable):
+    """Kafka answers, and lacks topics: they were deleted, or are not there yet. `topics`: their names."""
+
+    def __init__(self, message: str, topics: tuple[str, ...]) -> None:
+        self.topics = topics
+        super().__init__(message)
+
+
+class SourceDataLost(StreamError):
+    """The source no longer has rows that were not ingested."""
+
+    exit_code = ExitCode.SOURCE_DATA_LOST
+
+
 class SourceDenied(StreamError):
     """The source refuses the credentials, or what they may do."""
 

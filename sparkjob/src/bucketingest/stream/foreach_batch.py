@@ -30,6 +30,7 @@ from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.topic_reading import TopicReading
+from bucketingest.stream.topics.reading import TopicPositions
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
@@ -78,7 +79,7 @@ class MicroBatchFunction:
         self._opened = opened
         self._shape = shape
         self._coordinator = coordinator
-        self._positions: CheckpointPositions | FilesLog | None = None
+        self._positions: CheckpointPositions | TopicPositions | FilesLog | None = None
         self._note_beginning: Callable[[], None] = _nothing
         self._tasks = tasks
         self.board = board
@@ -90,7 +91,9 @@ class MicroBatchFunction:
         self.failure: BaseException | None = None
         """What ended the query, as it was raised: Spark reports only its text."""
 
-    def begin(self, positions: CheckpointPositions | FilesLog, note_beginning: Callable[[], None]) -> None:
+    def begin(
+        self, positions: CheckpointPositions | TopicPositions | FilesLog, note_beginning: Callable[[], None]
+    ) -> None:
         """A query starts. `note_beginning`: stores where the source began, once that is known."""
         self._positions, self._note_beginning = positions, note_beginning
         self.failure = None
@@ -202,6 +205,8 @@ class MicroBatchFunction:
     ) -> Sequence[WriteStatus]:
         self.board.batch_started(assignment.instant_time, source_range)
         statuses = self._written(rows, self._plan(assignment))
+        if isinstance(self._positions, TopicPositions):
+            self._positions.confirm(source_range)
         self.board.written(statuses)
         return statuses
 

@@ -46,6 +46,7 @@ from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.stream.topic_reading import TopicReading
+from bucketingest.stream.topics.reading import TopicsRead
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.open_table import OpenTable, check_definition, open_table
@@ -84,17 +85,25 @@ def ingest_resource(
             rows = files.rows(session)
         shape = RowShape(resource, pipeline.delete_when).planned(rows)
         registered = None if client is None else RegisteredMessages(shape, rows, SchemaLookups(client))
-        return _start(
-            rows,
-            pipeline,
-            shape,
-            source=_source_kind(resource),
-            once=once,
-            board=board,
-            registered=registered,
-            files=files,
-            ended_hosts=ended_hosts,
-        )
+        kafka, board = resource.spec.source.kafka, board or ProgressBoard()
+        topics = None if kafka is None else TopicsRead.of(session, kafka, board)
+        try:
+            return _start(
+                rows,
+                pipeline,
+                shape,
+                source=_source_kind(resource),
+                once=once,
+                board=board,
+                registered=registered,
+                topics=topics,
+                files=files,
+                ended_hosts=ended_hosts,
+            )
+        except BaseException:  # also by a stop signal
+            if topics is not None:
+                topics.close()
+            raise
 
 
 def ingest(
@@ -119,6 +128,7 @@ def _start(
     board: ProgressBoard | None,
     registered: RegisteredMessages | None = None,
     files: FilesInput | None = None,
+    topics: TopicsRead | None = None,
     ended_hosts: Collection[str] = (),
 ) -> RunningIngest:
     tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
@@ -181,6 +191,7 @@ def _start(
             source=source,
             once=once,
             listing=None if files is None else files.listing,
+            topics=topics,
         )
         return RunningIngest(starter, lease)
     except BaseException:  # also by a stop signal

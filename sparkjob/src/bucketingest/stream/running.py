@@ -1,5 +1,5 @@
-"""A running query and its end: committing between micro-batches, starting again when the table was rolled back,
-stopping, raising the error that really ended it.
+"""A running query and its end: committing between micro-batches, starting again when the table was rolled back or Kafka
+answers again, stopping, raising the error that really ended it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.lease.table_lease import TableLease
-from bucketingest.stream.errors import JvmFailed, QueryFailed
+from bucketingest.stream.errors import JvmFailed, QueryFailed, SourceUnreachable
 from bucketingest.stream.files.query import FilesQueryFailed
 from bucketingest.stream.foreach_batch import StopRequested
 from bucketingest.stream.report.progress import Progress
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 RESTARTS_MAX: Final = 10
 """How often one process starts again because other writers rolled instants back, before it fails."""
 _POLL_SECONDS: Final = 0.2
+ONCE_WAITS_SECONDS: Final = 60.0
+"""So long a run that ends with its input waits for Kafka; any other waits until it answers."""
 
 
 class RunningIngest:
@@ -39,12 +41,17 @@ class RunningIngest:
         self._lease = lease
         self._function = starter.function
         self._restarts = 0
-        self.query: Query = starter.start()
+        self._unanswered_since: float | None = None
+        self._asked = 0.0
+        self.query: Query | None = None
+        """None while Kafka does not answer."""
+        self._begin()
 
     def progress(self) -> Progress:
         """What the query is doing now."""
         board = self._function.board
-        board.polled(self.query.lastProgress, self.query.status)
+        if self.query is not None:
+            board.polled(self.query.lastProgress, self.query.status)
         board.executors(registered_executors(self._starter.rows.sparkSession))
         return board.snapshot()
 
@@ -68,6 +75,8 @@ class RunningIngest:
         return ended
 
     def _release(self) -> None:
+        if self._starter.topics is not None:
+            self._starter.topics.close()
         self._function.stop_services()
         self._lease.release()
 
@@ -87,6 +96,8 @@ class RunningIngest:
                     self._stop()
                     return True
                 self._start_again(error)
+            except SourceUnreachable as error:
+                self._wait_for_source(error)
             except (Py4JError, ConnectionError) as error:  # another OSError is of this process's disk, say
                 raise JvmFailed(
                     "Spark's JVM is gone, killed or out of memory (spark.driver.memory); the next start finishes or "
@@ -96,6 +107,8 @@ class RunningIngest:
 
     def _has_ended(self) -> bool:
         """Wait a moment for the query's end, and do what is due between micro-batches."""
+        if self.query is None:
+            return self._waited()
         try:
             ended = bool(self.query.awaitTermination(_POLL_SECONDS))  # type: ignore[arg-type] # PySpark takes fractions
         except (StreamingQueryException, FilesQueryFailed) as error:
@@ -113,6 +126,45 @@ class RunningIngest:
                 self._function.busy.release()
         return ended
 
+    def _begin(self) -> None:
+        """Start the query, or wait until its source answers."""
+        try:
+            self.query = self._starter.start()
+        except SourceUnreachable as error:
+            self._wait_for_source(error)
+
+    def _wait_for_source(self, error: SourceUnreachable) -> None:
+        """There is no query until Kafka answers. Raises the error where nobody would wait for that."""
+        topics, now = self._starter.topics, time.monotonic()
+        if topics is None:
+            raise error
+        self._asked = topics.now()
+        if self.query is not None:
+            self.query = None
+            self._starter.coordinator.start()  # only then an instant that a micro-batch of it failed can be committed
+        if self._unanswered_since is None:
+            self._unanswered_since = now
+            log.warning("waiting for Kafka; no restart is needed", extra={"reason": str(error)})
+        elif self._starter.once and now - self._unanswered_since > ONCE_WAITS_SECONDS:
+            raise error
+
+    def _waited(self) -> bool:
+        """Wait a moment for Kafka, and do what is due; whether the job is to stop."""
+        stopping = self._function.stop_requested.wait(_POLL_SECONDS)
+        with self._function.busy:
+            self._function.commit(now=stopping)
+            if not stopping:
+                self._function.serve_table()
+        topics = self._starter.topics
+        assert topics is not None, "only Kafka is waited for"
+        waited = 0.0 if self._unanswered_since is None else time.monotonic() - self._unanswered_since
+        is_late = self._starter.once and waited > ONCE_WAITS_SECONDS
+        if not stopping and (is_late or topics.has_answered_since(self._asked)):
+            self._begin()
+            if self.query is not None:
+                self._unanswered_since = None
+        return stopping
+
     def _are_services_done(self) -> bool:
         """A run that ended with its input has no later time for table services: they do what is due now."""
         stop = self._function.stop_requested
@@ -126,7 +178,7 @@ class RunningIngest:
         self._function.keep_beginning()
         if self._function.stop_requested.is_set():
             self._function.commit(now=True)
-            self.query.stop()
+            self._stop_query()
         else:
             self._function.commit(now=False)
             self._function.serve_table()
@@ -139,11 +191,15 @@ class RunningIngest:
             raise error
         log.warning("starting again from the table", extra={"reason": str(error), "restarts": self._restarts})
         self._stop()
-        self.query = self._starter.start()
+        self._begin()
 
     def _stop(self) -> None:
         self._function.ending.set()  # else a micro-batch that is about to start waits for the lock, and Spark for it
         with self._function.busy:  # no micro-batch is interrupted
+            self._stop_query()
+
+    def _stop_query(self) -> None:
+        if self.query is not None:
             self.query.stop()
 
     def _raise(self, error: StreamingQueryException | FilesQueryFailed) -> None:
@@ -154,4 +210,7 @@ class RunningIngest:
             raise failure
         message, cause = essence(failure or error)
         details = f"{failure}\n{error}"
-        raise QueryFailed(f"the query ended with an error: {message}", cause, details) from (failure or error)
+        failed = QueryFailed(f"the query ended with an error: {message}", cause, details)
+        topics = self._starter.topics
+        judged = failed if topics is None else topics.judged(failed, self._starter.coordinator.position)
+        raise judged from (failure or error)

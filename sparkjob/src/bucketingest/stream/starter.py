@@ -26,6 +26,7 @@ from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.spark.failures import essence
 from bucketingest.stream.spark.session import prepared
+from bucketingest.stream.topics.reading import TopicPositions, TopicsRead
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Start
 
@@ -47,6 +48,8 @@ class QueryStarter:
     _numbers: count[int]
     listing: Listing | None
     """Of the source of files."""
+    topics: TopicsRead | None
+    """Of a Kafka source."""
 
     @classmethod
     def of(
@@ -60,18 +63,22 @@ class QueryStarter:
         source: SourceKind,
         once: bool,
         listing: Listing | None = None,
+        topics: TopicsRead | None = None,
     ) -> QueryStarter:
         """A starter that has not started yet."""
         once = once or pipeline.trigger == "once"
-        return cls(rows, pipeline, coordinator, function, beginning, source, once, count(1), listing)
+        return cls(rows, pipeline, coordinator, function, beginning, source, once, count(1), listing, topics)
 
     def start(self) -> Query:
         """Finish or roll back open instants, and start the query at the table's position; Spark's with a checkpoint
         for it.
 
-        Raises what the coordinator's start, `prepare_checkpoint` and `FilesPlanner` do, and QueryFailed.
+        Raises what the coordinator's start, `TopicsRead.continuing`, `prepare_checkpoint` and `FilesPlanner` do, and
+        QueryFailed.
         """
         start = self.coordinator.start()
+        if self.topics is not None:
+            start = self.topics.continuing(start)
         return self._sparks_query(start) if self.listing is None else self._files_query(start, self.listing)
 
     def _files_query(self, start: Start, listing: Listing) -> FilesQuery:
@@ -105,7 +112,9 @@ class QueryStarter:
         )
         kind: CheckpointKind = "kafka" if self.source == "kafka" else "checkpoint"
         checkpoint = self.pipeline.checkpoint(prepared_at.directory)
-        self.function.begin(CheckpointPositions(checkpoint, kind), partial(self.beginning.keep, checkpoint))
+        read = CheckpointPositions(checkpoint, kind)
+        positions = read if self.topics is None else TopicPositions(read, self.topics)
+        self.function.begin(positions, partial(self.beginning.keep, checkpoint))
         location = self.pipeline.checkpoint_directory(prepared_at.directory)
         with prepared(self.rows.sparkSession):
             writer = self.rows.writeStream.foreachBatch(self.function).option("checkpointLocation", location)

@@ -165,10 +165,10 @@ class InstantCoordinator:
         """
         if not self._settled or self._open is None:
             return None
-        if self._is_due(self._open):
-            return self.commit_open()
-        self._beaten = self._writer.keep_alive(self._open.request_time, self._beaten)
-        return None
+        commit = self.commit_open() if self._is_due(self._open) else None
+        if self._open is not None:  # also one that is due, and waits for its micro-batch to be written again
+            self._beaten = self._writer.keep_alive(self._open.request_time, self._beaten)
+        return commit
 
     def commit_open(self) -> Commit | None:
         """Commit the open instant now, however young; None if there is none, or its last micro-batch is incomplete."""

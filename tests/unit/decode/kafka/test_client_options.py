@@ -22,10 +22,10 @@ def login(mechanism: str, jaas: str, **options: str) -> dict[str, Any]:
     return made(security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism, sasl_jaas_config=jaas, **options)
 
 
-def test_without_options_the_defaults_are_those_of_java() -> None:
+def test_without_options_only_committed_messages_are_read_and_all_else_is_as_java_has_it() -> None:
     properties = made()
     assert properties["bootstrap.servers"] == "b:9092"
-    assert properties["isolation.level"] == "read_uncommitted"
+    assert properties["isolation.level"] == "read_committed"
     assert properties["security.protocol"] == "PLAINTEXT"
     assert properties["check.crcs"] is True
     assert properties["auto.offset.reset"] == "error"

@@ -8,6 +8,7 @@ from typing import Any
 
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase
+from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.instants.source_range import SourceRange
 from support.jobs.boards import BEGIN, FIRST, SECOND, Clock, commit, outcome
 
@@ -126,3 +127,25 @@ def test_offsets_are_known_by_partition_once_spark_has_looked(board: ProgressBoa
     board.started(kafka(None, 5), 1)
     board.polled(report(end=5, latest=9), WORKS)
     assert board.offsets() == {("t", 0): (5, 9)}
+
+
+def test_a_lag_is_not_known_before_the_source_s_end_was_seen(board: ProgressBoard) -> None:
+    board.started(kafka(None, 100), 1)
+    assert (board.snapshot().lag_offsets, board.snapshot().lag_seconds) == (None, None)
+
+
+def test_while_kafka_does_not_answer_nobody_knows_the_lag_and_the_job_waits(board: ProgressBoard, clock: Clock) -> None:
+    board.started(kafka(None, 100), 1)
+    board.polled(report(100, 100), WAITS)
+    assert (board.snapshot().lag_offsets, board.snapshot().lag_seconds, board.snapshot().idle) == (0, 0.0, True)
+    clock.seconds += 5
+    board.source(SourceState("kafka:9092", "Kafka at kafka:9092 does not answer", silent_for=5.0))
+    clock.seconds += 5
+    board.source(SourceState("kafka:9092", "Kafka at kafka:9092 does not answer", silent_for=10.0))
+    now = board.snapshot()
+    assert (now.lag_offsets, now.lag_seconds, now.idle, now.phase) == (None, None, False, Phase.WAITING)
+    assert now.last_report_age == 0.0, "to wait is not to be stuck"
+    board.batch_started(FIRST, kafka(100, 110))
+    assert board.snapshot().phase is Phase.RUNNING, "its messages may be there already"
+    board.source(SourceState("kafka:9092"))
+    assert board.snapshot().lag_offsets == 10

@@ -94,7 +94,7 @@ def _secrets_of(resource: BucketIngest) -> str:
 
 
 def _look_at_kafka(session: SparkSession, resource: BucketIngest) -> str:
-    from bucketingest.stream.source.kafka_look import look_at_topics
+    from bucketingest.stream.topics.brokers import look_at_topics
 
     kafka = resource.spec.source.kafka
     assert kafka is not None, "only a Kafka source is looked at"

@@ -130,7 +130,7 @@ def client_of(servers: str, options: Mapping[str, object]) -> Client:
 
 
 def _isolation(given: Mapping[str, str]) -> str:
-    level = given.get("isolation.level", "read_uncommitted")  # not librdkafka's default
+    level = given.get("isolation.level", "read_committed")
     if level not in {"read_uncommitted", "read_committed"}:
         raise NotTranslated(f"kafka.isolation.level is {level}")
     return level

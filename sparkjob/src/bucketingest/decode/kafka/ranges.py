@@ -47,6 +47,8 @@ class Cursor:
             self.next += count
             return count
         for at in range(count):
+            if self.at_end:  # a gap behind the range is none of it
+                return at
             offset = offset_of(at)
             if offset < self.next:
                 raise TopicInDoubt(f"{self.wanted}: offset {offset} came when {self.next} was due")

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from bucketingest.decode.kafka.client_options import Client, NotTranslated, client_of
-from bucketingest.spec.fields.source_secret import secret_options
+from bucketingest.spec.fields.source_secret import source_options
 from bucketingest.spec.model import BucketIngest
 
 LIBRARY: Final = "confluent_kafka"
@@ -42,6 +42,6 @@ def reading_of(resource: BucketIngest, settings: Mapping[str, str]) -> Reading |
         if name.startswith(_TOKENS) or _TRUST in value:
             return Reading(None, f"{name} is only for Java's client")
     try:
-        return Reading(client_of(kafka.bootstrap_servers, {**kafka.options, **secret_options(kafka)}))
+        return Reading(client_of(kafka.bootstrap_servers, source_options(kafka)))
     except NotTranslated as error:
         return Reading(None, str(error))

@@ -16,6 +16,7 @@ from bucketingest.services.state import ServicesState
 from bucketingest.stream.report.lag import Lag, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, ProgressObserver, latency
 from bucketingest.stream.report.rate import Rate
+from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.instants.source_range import SourceRange, kafka_offsets
 from bucketingest.write.rows.write_status import WriteStatus
@@ -185,7 +186,15 @@ class ProgressBoard:
         with self._lock:
             if self._batch_started is None:
                 self._batches.begin_at({_BATCHES: self._progress.batches})
+                self._batches.seen(self._forward(), {_BATCHES: self._progress.batches})
                 self._progress = replace(self._progress, idle=True)
+                self._made_progress(self._forward())
+
+    def source(self, state: SourceState) -> None:
+        """What the last look at the brokers found."""
+        with self._lock:
+            self._progress = replace(self._progress, source=state)
+            if self._phase() is Phase.WAITING:  # to wait is not to be stuck
                 self._made_progress(self._forward())
 
     def waited_for_lock(self, seconds: float) -> None:
@@ -223,7 +232,8 @@ class ProgressBoard:
         now = self._forward()
         with self._lock:
             services = self._progress.services
-            known = [each for each in (self._lag.seconds(now), self._batches.seconds(now)) if each is not None]
+            lags = (self._lag.seconds(now), self._batches.seconds(now)) if self._source_answers else ()
+            known = [each for each in lags if each is not None]
             return replace(
                 self._progress,
                 phase=self._phase(),
@@ -231,7 +241,8 @@ class ProgressBoard:
                 rows_per_second=self._rate.rows_per_second,
                 last_commit_age=None if self._committed_at is None else now - self._committed_at,
                 inflight_age=None if self._opened_at is None else now - self._opened_at,
-                lag_offsets=self._lag.offsets,
+                idle=self._progress.idle and self._source_answers,
+                lag_offsets=self._lag.offsets if self._source_answers else None,
                 lag_seconds=max(known) if known else None,
                 oldest_log_age=None if services is None else services.oldest_log_age(self._clock()),
                 compacting_for=None if services is None else services.compacting_for(self._clock()),
@@ -247,11 +258,17 @@ class ProgressBoard:
     def _phase(self) -> Phase:
         if self._end is not None:
             return self._end
-        if not self._is_running:
-            return Phase.STARTING
         if self._committing is not None:
             return Phase.COMMITTING
+        if not self._source_answers and self._batch_started is None:
+            return Phase.WAITING
+        if not self._is_running:
+            return Phase.STARTING
         return Phase.IDLE if self._progress.idle else Phase.RUNNING
+
+    @property
+    def _source_answers(self) -> bool:
+        return self._progress.source is None or self._progress.source.answers
 
     # -- with the lock held ---------------------------------------------------------------------------------------
 

@@ -14,10 +14,12 @@ from bucketingest.spec.job_report import (
     LagReport,
     ProgressReport,
     ServicesReport,
+    SourceReport,
     StateReport,
 )
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Progress, latency
+from bucketingest.stream.report.source_state import SourceState
 
 LISTED_MAX: Final = 10
 """Pins and damaged files that are named one by one: the answer has a limit."""
@@ -40,6 +42,7 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         last_commit=_last_commit(now),
         inflight=inflight,
         lag=LagReport(offsets=now.lag_offsets, seconds=None if now.lag_seconds is None else _rounded(now.lag_seconds)),
+        source=_source(now.source),
         idle=now.idle,
         batch=now.batch,
         batches=now.batches,
@@ -56,6 +59,20 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         position_losses=now.position_losses,
         last_report_at=now.last_report_at,
         last_report_age_seconds=None if now.last_report_age is None else _rounded(now.last_report_age),
+    )
+
+
+def _source(source: SourceState | None) -> SourceReport | None:
+    if source is None:
+        return None
+    return SourceReport(
+        bootstrap_servers=source.servers,
+        answers=source.answers,
+        answered_at=source.answered_at,
+        unanswered_seconds=_rounded(source.silent_for),
+        problem=source.problem,
+        open_transaction_seconds=None if source.transaction_for is None else _rounded(source.transaction_for),
+        open_transaction=source.transaction,
     )
 
 

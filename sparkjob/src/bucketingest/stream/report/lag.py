@@ -48,7 +48,7 @@ class Lag:
 
     def seconds(self, now: float) -> float | None:
         """Time since rows that are not committed were first seen, 0 if there are none; None before a first look."""
-        if self._committed is None:
+        if self._committed is None or not self._end:
             return None
         return now - self._sightings[0][0] if self._sightings and self._beyond(self._end) else 0.0
 

@@ -17,6 +17,7 @@ from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.state import ServicesState
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Phase, Progress
+from bucketingest.stream.report.source_state import SourceState
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 LABELS: Final = ("namespace", "name", "pipeline")
@@ -37,6 +38,11 @@ def _services(now: Progress) -> ServicesState:
 def _of_state(figure: Callable[[Progress, StateSummary], float]) -> Callable[[Progress], float | None]:
     """None with a bucket index."""
     return lambda now: None if now.state is None else figure(now, now.state)
+
+
+def _of_source(figure: Callable[[SourceState], float | None]) -> Callable[[Progress], float | None]:
+    """None for other sources than Kafka, and before the first look."""
+    return lambda now: None if now.source is None else figure(now.source)
 
 
 def _small_groups(now: Progress) -> float | None:
@@ -73,6 +79,17 @@ _TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
 _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] = (
     ("lag_offsets", "Kafka offsets that are not committed.", lambda now: now.lag_offsets),
     ("lag_seconds", "Seconds since input that is not committed was first seen.", lambda now: now.lag_seconds),
+    ("source_answers", "1 if Kafka answered the last look, else 0.", _of_source(lambda source: source.answers)),
+    (
+        "source_unanswered_seconds",
+        "Since the first of the looks that Kafka did not answer; 0 while it does.",
+        _of_source(lambda source: source.silent_for),
+    ),
+    (
+        "open_transaction_seconds",
+        "For how long an open transaction has kept rows back; 0 without one.",
+        _of_source(lambda source: source.transaction_for),
+    ),
     ("inflight_age_seconds", "Age of the open instant; 0 without one.", lambda now: now.inflight_age or 0.0),
     (
         "last_commit_timestamp_seconds",

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.state import ServicesState
+from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit
 
 BUSIEST: Final = 20
@@ -34,6 +35,8 @@ class Phase(StrEnum):
     """The tasks have reported; what they wrote is entered in the ledger, decided, completed."""
     IDLE = "idle"
     """Spark has looked and the source has nothing new."""
+    WAITING = "waiting"
+    """Kafka does not answer, and nothing is being written."""
     STOPPING = "stopping"
     """The job was asked to stop and finishes its work."""
     STOPPED = "stopped"
@@ -86,9 +89,13 @@ class Progress:
     inflight_age: float | None = None
     """Since the instant's request, also if an earlier attempt made it."""
     lag_offsets: int | None = None
-    """Kafka: offsets that are not committed, up to the topics' end as Spark last saw it; None for other sources."""
+    """Kafka: offsets that are not committed, up to the topics' end as Spark last saw it; None for other sources, and
+    while nobody can know, as Kafka does not answer."""
     lag_seconds: float | None = None
-    """Since rows that are not committed were first seen, see `Lag`; None before the first look at the source."""
+    """Since rows that are not committed were first seen, see `Lag`; None before the first look at the source, and
+    while it does not answer."""
+    source: SourceState | None = None
+    """Whether Kafka answers; None for other sources, and before the first look."""
     idle: bool = False
     last_report_at: datetime | None = None
     """When the query last made progress: a micro-batch started or ended, or the source had nothing new."""

@@ -6,7 +6,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from bucketingest.spec.fields.source_secret import secret_options
+from bucketingest.spec.fields.source_secret import source_options
 from bucketingest.spec.model import BucketIngest, KafkaSource, RateSource
 from bucketingest.stream.errors import InvalidTransform, MissingConnector
 
@@ -27,7 +27,7 @@ def read_source(session: SparkSession, resource: BucketIngest) -> DataFrame:
 
 
 def _kafka(session: SparkSession, source: KafkaSource) -> DataFrame:
-    reader = session.readStream.format("kafka").options(**source.options).options(**secret_options(source))
+    reader = session.readStream.format("kafka").options(**source_options(source))
     if source.topics is not None:
         reader = reader.option("subscribe", ",".join(source.topics))
     else:

@@ -44,6 +44,10 @@ class SourceRange:
     """What `current_timestamp` and `current_date` are in this micro-batch, milliseconds since 1970: with another time
     the same offsets can give other rows. None if it was not recorded.
     """
+    topic_ids: str | None = None
+    """kind kafka: JSON of topic → the id that Kafka gave it. A topic that was deleted and made again under its name has
+    another one, and other rows at the same offsets. Topics are missing whose broker gives none.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """For intents, the ledger and the commit's extra metadata."""
@@ -54,12 +58,16 @@ class SourceRange:
             "queryId": self.query_id,
             "batchId": self.batch_id,
         }
-        return record if self.timestamp_ms is None else record | {"timestampMs": self.timestamp_ms}
+        if self.timestamp_ms is not None:
+            record["timestampMs"] = self.timestamp_ms
+        if self.topic_ids is not None:
+            record["topicIds"] = json.loads(self.topic_ids)
+        return record
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
         """The range that `to_json` described."""
-        start = record["start"]
+        start, ids = record["start"], record.get("topicIds")
         return cls(
             kind=record["kind"],
             start=None if start is None else canonical_json(start),
@@ -67,13 +75,14 @@ class SourceRange:
             query_id=record["queryId"],
             batch_id=record["batchId"],
             timestamp_ms=record.get("timestampMs"),
+            topic_ids=None if ids is None else canonical_json(ids),
         )
 
     def same_rows_as(self, other: SourceRange) -> bool:
         """Whether both name exactly the same rows, at the same time."""
         if (self.kind, self.start, self.end) != (other.kind, other.start, other.end):
             return False
-        if self.timestamp_ms != other.timestamp_ms:
+        if self.timestamp_ms != other.timestamp_ms or made_again(self, other) is not None:
             return False
         return self.kind == "kafka" or (self.query_id, self.batch_id) == (other.query_id, other.batch_id)
 
@@ -92,6 +101,17 @@ def kafka_offsets(text: str | None) -> Offsets | None:
         return None
 
 
+def topic_ids(source_range: SourceRange | None) -> dict[str, str]:
+    """The known ids of the range's topics, by their names."""
+    return {} if source_range is None or source_range.topic_ids is None else json.loads(source_range.topic_ids)
+
+
+def made_again(one: SourceRange, other: SourceRange) -> str | None:
+    """A topic that has another id in the other range. One whose id either does not know counts as the same."""
+    ids, others = topic_ids(one), topic_ids(other)
+    return next((topic for topic in sorted(ids.keys() & others.keys()) if ids[topic] != others[topic]), None)
+
+
 def relate(micro_batch: SourceRange, position: SourceRange | None) -> Relation:
     """How a micro-batch relates to the last range that the table has; None: the table has none of this pipeline.
 
@@ -105,6 +125,8 @@ def relate(micro_batch: SourceRange, position: SourceRange | None) -> Relation:
             "a pipeline keeps its source; give the new one another name"
         )
     if micro_batch.kind == "kafka":
+        if (topic := made_again(micro_batch, position)) is not None:
+            raise another_topic(topic, topic_ids(position)[topic], topic_ids(micro_batch)[topic])
         return _relate_offsets(micro_batch, position)
     return _relate_batches(micro_batch, position)
 
@@ -198,6 +220,15 @@ def _relate_offsets(micro_batch: SourceRange, position: SourceRange) -> Relation
             f"others; the table has {position.end}. Start again: each start continues from the table"
         )
     return Relation.NEXT if Relation.NEXT in relations else Relation.DONE
+
+
+def another_topic(topic: str, known: str, now: str) -> RangeConflict:
+    """The error for a topic that is no longer the one that the table's offsets are of. `known`, `now`: ids."""
+    return RangeConflict(
+        f"topic {topic} was deleted and made again: the table has offsets of the topic with id {known}, and Kafka has "
+        f"the topic {topic} with id {now} now, whose messages are not in the table. Give the pipeline another name to "
+        'ingest all of them (runbook "BucketIngestStalled", "SourceConflict: the topic was recreated")'
+    )
 
 
 def _went_back(partition: tuple[str, int], start: int, end: int, known: int) -> RangeConflict:

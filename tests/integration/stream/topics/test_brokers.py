@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from bucketingest.spec.model import KafkaSource
 from bucketingest.stream.errors import SourceOptionsRefused, SourceUnreachable
-from bucketingest.stream.source.kafka_look import look_at_topics
+from bucketingest.stream.topics.brokers import look_at_topics
 from support.jobs.stream_runs import NewTopic
 
 pytestmark = pytest.mark.kafka
@@ -25,7 +25,7 @@ def test_topics_are_found_and_a_missing_one_is_not_made(spark: SparkSession, new
     pattern = {"topics": None, "topicPattern": f"{topic.name}.*"}
     assert look_at_topics(spark, kafka(topic.source(**pattern)), 30).startswith("1 topics match")
     for _ in range(2):  # a broker that makes topics would have it the second time
-        with pytest.raises(SourceUnreachable, match="lacks a topic"):
+        with pytest.raises(SourceUnreachable, match=f"lacks the topic {topic.name}-none of"):
             look_at_topics(spark, kafka(topic.source(topics=[topic.name, f"{topic.name}-none"])), 30)
 
 

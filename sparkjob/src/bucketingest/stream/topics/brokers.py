@@ -1,0 +1,222 @@
+"""Asks Kafka's brokers which topics there are, and where their partitions begin and end, because only they know. The
+client is the one that Spark's source uses, with the same options. No message is read, no topic is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from bucketingest.spec.fields.source_secret import source_options
+from bucketingest.spec.model import KafkaSource
+from bucketingest.stream.errors import (
+    MissingConnector,
+    SourceDenied,
+    SourceOptionsRefused,
+    SourceUnreachable,
+    StreamError,
+    TopicsMissing,
+)
+from bucketingest.write.instants.source_range import Offsets
+
+_PREFIX: Final = "kafka."
+_SERVERS: Final = "spec.source.kafka.bootstrapServers"
+_OPTIONS: Final = "spec.source.kafka.options and its Secrets"
+_CLOSE_SECONDS: Final = 2
+_NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+"""What a broker before Kafka 2.8 says: sixteen zero bytes."""
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the brokers describe it."""
+
+    id: str
+    """It is never given to another topic, also not to one of the same name; "" if the brokers give none."""
+    partitions: tuple[int, ...]
+
+
+class Brokers:
+    """A client of the brokers of one source, made when it is first needed. Used by one thread at a time.
+
+    `seconds`: how long each question may take. Every method raises SourceUnreachable (no broker answers),
+    TopicsMissing, SourceDenied, SourceOptionsRefused, MissingConnector, SpecError (a Secret).
+    """
+
+    def __init__(self, session: SparkSession, source: KafkaSource, seconds: float) -> None:
+        self._source = source
+        self._seconds = seconds
+        self._jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no other way
+        self._admin: Any = None
+
+    @property
+    def servers(self) -> str:
+        """`host:port` of those that the resource names."""
+        return self._source.bootstrap_servers
+
+    def topics(self) -> dict[str, Topic]:
+        """The source's topics that there are now; of a pattern all that match."""
+        return self._asked(self._described)
+
+    def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
+        """The next offset of each partition. `stable`: up to which no transaction is open."""
+        level = self._jvm.org.apache.kafka.common.IsolationLevel
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(
+            level.READ_COMMITTED if stable else level.READ_UNCOMMITTED
+        )
+        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest(), options)
+
+    def begins(self, topics: Mapping[str, Topic]) -> Offsets:
+        """The oldest offset that each partition has."""
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions()
+        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest(), options)
+
+    def reads(self, topic: str) -> bool:
+        """Whether the source names the topic, there or not. Nobody is asked."""
+        if self._source.topics is not None:
+            return topic in self._source.topics
+        return bool(self._pattern().matcher(topic).matches())
+
+    def close(self) -> None:
+        """End the client."""
+        gone, self._admin = self._admin, None
+        if gone is not None:
+            gone.close(self._jvm.java.time.Duration.ofSeconds(_CLOSE_SECONDS))
+
+    def _asked(self, ask: Callable[[Any], _T]) -> _T:
+        try:
+            return ask(self._client())
+        except Py4JJavaError as error:
+            raise explained(_causes(error), self._source, self._seconds) from error
+
+    def _client(self) -> Any:
+        if self._admin is None:
+            properties = client_properties(self._source, self._seconds)
+            try:
+                client = self._jvm.org.apache.kafka.clients.admin.AdminClient
+                self._admin = client.create(_java_map(self._jvm, properties))
+            except Py4JJavaError:
+                raise
+            except (Py4JError, TypeError) as error:  # the name is a package to py4j: there is no such class
+                raise MissingConnector(
+                    "Spark has no Kafka client: its jars are missing. Run `make connectors`, name a folder that holds "
+                    "them in BUCKETINGEST_JARS, or set spark.conf spark.jars.packages"
+                ) from error
+        return self._admin
+
+    def _described(self, admin: Any) -> dict[str, Topic]:
+        names = self._source.topics
+        if names is None:
+            pattern = self._pattern()
+            names = tuple(name for name in self._names(admin) if pattern.matcher(name).matches())
+        try:
+            found = self._answer(admin.describeTopics(self._java_list(names)).allTopicNames())
+        except Py4JJavaError as error:
+            if not any("UnknownTopicOrPartition" in name for name, _ in _causes(error)):
+                raise
+            there = self._names(admin)
+            missing = tuple(name for name in names if name not in there)
+            raise TopicsMissing(
+                f"Kafka at {self.servers} lacks the topic {', '.join(missing or names)} of spec.source.kafka: correct "
+                "the name, or create the topic",
+                missing,
+            ) from error
+        return {name: _topic(found[name]) for name in names}
+
+    def _names(self, admin: Any) -> frozenset[str]:
+        return frozenset(str(name) for name in self._answer(admin.listTopics().names()))
+
+    def _offsets(self, topics: Mapping[str, Topic], spec: Any, options: Any) -> Offsets:
+        partition = self._jvm.org.apache.kafka.common.TopicPartition
+        wanted = {
+            (name, number): partition(name, number) for name, topic in topics.items() for number in topic.partitions
+        }
+        asked = self._jvm.java.util.HashMap()
+        for each in wanted.values():
+            asked[each] = spec
+        found = self._asked(lambda admin: self._answer(admin.listOffsets(asked, options).all()))
+        return {place: int(found[each].offset()) for place, each in wanted.items()}
+
+    def _answer(self, future: Any) -> Any:
+        return future.get(int(self._seconds * 1000), self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+
+    def _pattern(self) -> Any:
+        return self._jvm.java.util.regex.Pattern.compile(self._source.topic_pattern)
+
+    def _java_list(self, names: Iterable[str]) -> Any:
+        made = self._jvm.java.util.ArrayList()
+        for name in names:
+            made.append(name)
+        return made
+
+
+def look_at_topics(session: SparkSession, source: KafkaSource, seconds: float) -> str:
+    """What was found, in words. `seconds`: how long brokers may take. Raises as `Brokers` does."""
+    brokers = Brokers(session, source, seconds)
+    try:
+        found = brokers.topics()
+    finally:
+        brokers.close()
+    if source.topics is None:
+        return f"{len(found)} topics match spec.source.kafka.topicPattern now"
+    return f"{len(found)} topics with {sum(len(topic.partitions) for topic in found.values())} partitions"
+
+
+def _topic(description: Any) -> Topic:
+    found = str(description.topicId().toString())
+    return Topic("" if found == _NO_ID else found, tuple(int(each.partition()) for each in description.partitions()))
+
+
+def client_properties(source: KafkaSource, seconds: float) -> dict[str, str]:
+    """Properties of a Kafka client as Spark's source makes them from options, with limits of time. Raises SpecError."""
+    given = source_options(source)
+    known = {name[len(_PREFIX) :]: str(value) for name, value in given.items() if name.lower().startswith(_PREFIX)}
+    limit = str(int(seconds * 1000))
+    return {
+        **known,
+        "bootstrap.servers": source.bootstrap_servers,
+        "default.api.timeout.ms": limit,
+        "request.timeout.ms": limit,
+    }
+
+
+def explained(causes: list[tuple[str, str]], source: KafkaSource, seconds: float) -> StreamError:
+    """The error for what Kafka's client raised. `causes`: class and message, from the outermost on. Pure."""
+    names = " ".join(name for name, _ in causes)
+    said = next((message for _, message in reversed(causes) if message), names)
+    where = f"Kafka at {source.bootstrap_servers}"
+    if "InvalidTopic" in names:
+        return SourceOptionsRefused(f"spec.source.kafka.topics: {said}")
+    if any(word in names for word in ("Authentication", "Authorization")):
+        return SourceDenied(f"{where} denies access: {said}; check {_OPTIONS}")
+    if "Timeout" in names:
+        return SourceUnreachable(
+            f"{where} does not answer within {seconds:g} s ({said}): check {_SERVERS}, kafka.security.protocol and the "
+            "network"
+        )
+    if "No resolvable bootstrap" in said:
+        return SourceUnreachable(f"{where} has no known address ({said}): check {_SERVERS}")
+    if "KafkaException" in names or "ConfigException" in names:
+        return SourceOptionsRefused(f"Kafka's client cannot be made: {said}; check {_SERVERS}, {_OPTIONS}")
+    return SourceUnreachable(f"{where}: {said}")
+
+
+def _java_map(jvm: Any, content: dict[str, str]) -> Any:
+    made = jvm.java.util.HashMap()
+    for name, value in content.items():
+        made[name] = value
+    return made
+
+
+def _causes(error: Py4JJavaError) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    each = error.java_exception
+    while each is not None and len(found) < 10:
+        found.append((each.getClass().getName(), each.getMessage() or ""))
+        each = each.getCause()
+    return found

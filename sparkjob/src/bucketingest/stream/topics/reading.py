@@ -1,0 +1,175 @@
+"""The topics of a running pipeline: at each start, and after each micro-batch, the same ones as the table's position
+is of. What follows the position must still be there.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Final, Self
+
+from pyspark.sql import SparkSession
+
+from bucketingest.decode.kafka.errors import KAFKA_IS_AWAY
+from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.spec.fields.source_secret import ISOLATION, source_options
+from bucketingest.spec.model import KafkaSource
+from bucketingest.stream.checkpoint.positions import CheckpointPositions
+from bucketingest.stream.errors import QueryFailed, SourceDataLost, SourceUnreachable, TopicsMissing
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.topics.brokers import Brokers, Topic
+from bucketingest.stream.topics.continuity import (
+    behind,
+    check_same_topics,
+    deleted,
+    eaten,
+    held_back,
+    offsets_of,
+    within,
+    without,
+)
+from bucketingest.stream.topics.watch import TopicsWatch, quietly
+from bucketingest.write.coordinator_api import Start
+from bucketingest.write.errors import RangeConflict
+from bucketingest.write.instants.source_range import Offsets, SourceRange, before, topic_ids
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 10.0
+"""Longest wait for an answer where the query needs it."""
+BLIPS_MAX: Final = 10
+"""How often in a row a query may end because Kafka is away, while every look says that it is not."""
+
+
+class TopicsRead:
+    """What Kafka is asked for one pipeline. `watch` looks beside; the other methods are the query's threads'."""
+
+    def __init__(self, brokers: Brokers, watch: TopicsWatch, *, committed_only: bool, fails_on_loss: bool) -> None:
+        self._brokers = brokers
+        self.watch = watch
+        self._committed_only = committed_only
+        self._fails_on_loss = fails_on_loss
+        self._ids: dict[str, str] = {}
+        self._left: Offsets = {}
+        self._blips = 0
+        self._told = False
+
+    @classmethod
+    def of(cls, session: SparkSession, source: KafkaSource, board: ProgressBoard) -> Self:
+        """Of a resource's source. The watch looks from now on. Raises SpecError."""
+        options = {name.lower(): str(value) for name, value in source_options(source).items()}
+        committed_only = options[ISOLATION].lower() == "read_committed"
+        watch = TopicsWatch(Brokers(session, source, 5.0), board.source, committed_only=committed_only)
+        watch.start()
+        fails = options.get("failondataloss", "true").lower() != "false"
+        brokers = Brokers(session, source, ANSWER_SECONDS)
+        return cls(brokers, watch, committed_only=committed_only, fails_on_loss=fails)
+
+    def continuing(self, start: Start) -> Start:
+        """The start, if Kafka can continue it, as Spark's checkpoint has it: without topics that the source no longer
+        reads, which the position keeps. Raises as `check`.
+        """
+        position = start.position
+        self._left = {place: at for place, at in offsets_of(position).items() if not self._brokers.reads(place[0])}
+        if self._left:
+            names = ", ".join(sorted({topic for topic, _ in self._left}))
+            log.warning("the position keeps topics that the source no longer reads", extra={"topics": names})
+        known = topic_ids(position)
+        self._ids = {topic: known[topic] for topic, _ in self._left if topic in known}
+        self.check(position if position is not None or start.replay is None else before(start.replay))
+        return replace(
+            start,
+            position=None if position is None else without(position, self._left),
+            replay=None if start.replay is None else without(start.replay, self._left),
+        )
+
+    def check(self, position: SourceRange | None) -> None:
+        """Raises SourceUnreachable (nobody answers, or not yet), RangeConflict (another topic has the name),
+        SourceDataLost (what follows the position is gone), SourceDenied and others as `Brokers`.
+        """
+        topics = self._topics(position)
+        ids = {name: topic.id for name, topic in topics.items()}
+        self._tell_without_ids(ids)
+        check_same_topics(position, ids)
+        self._ids |= ids
+        known = {place: at for place, at in offsets_of(position).items() if place not in self._left}
+        if not known:
+            return
+        found = eaten(known, self._brokers.begins(topics)) or behind(known, self._brokers.ends(topics, stable=False))
+        if found is not None and self._fails_on_loss:
+            raise found
+        if found is not None:
+            log.warning("failOnDataLoss is false: reading goes on", extra={"reason": str(found)})
+        if self._committed_only and (why := held_back(known, self._brokers.ends(topics, stable=True))) is not None:
+            raise SourceUnreachable(why)
+
+    def identified(self, source_range: SourceRange) -> SourceRange:
+        """A micro-batch's range with all that the position is to have. Raises as `Brokers`."""
+        made = within(source_range, self._left, self._ids)
+        if any(topic not in self._ids for topic, _ in offsets_of(made)):  # it has come since the last look
+            self._ids |= {name: topic.id for name, topic in self._brokers.topics().items()}
+            made = within(source_range, self._left, self._ids)
+        return made
+
+    def confirm(self, source_range: SourceRange) -> None:
+        """The range has been read: raises RangeConflict if not all of it was of the topics that it names."""
+        check_same_topics(source_range, {name: topic.id for name, topic in self._topics(source_range).items()})
+        self._blips = 0
+
+    def judged(self, failure: QueryFailed, position: SourceRange | None) -> Exception:
+        """Why the query failed: what Kafka says of it now, or the failure itself."""
+        try:
+            self.check(position)
+        except (SourceUnreachable, SourceDataLost, RangeConflict) as found:
+            return found
+        if KAFKA_IS_AWAY.search(f"{failure}\n{failure.details}") and self._blips < BLIPS_MAX:
+            self._blips += 1
+            return SourceUnreachable(f"Kafka at {self._brokers.servers} did not answer for a while: {failure}")
+        return failure
+
+    def has_answered_since(self, moment: float) -> bool:
+        """Whether Kafka has answered a look that began after the moment."""
+        return self.watch.has_answered_since(moment)
+
+    def now(self) -> float:
+        """A moment for `has_answered_since`."""
+        return forward_seconds()
+
+    def close(self) -> None:
+        """Look no more."""
+        self.watch.stop()
+        quietly(self._brokers.close)
+
+    def _topics(self, position: SourceRange | None) -> dict[str, Topic]:
+        try:
+            return self._brokers.topics()
+        except TopicsMissing as missing:
+            read = tuple(topic for topic in missing.topics if self._brokers.reads(topic))
+            if self._fails_on_loss and (lost := deleted(position, read)) is not None:
+                raise lost from missing
+            raise
+
+    def _tell_without_ids(self, ids: dict[str, str]) -> None:
+        if ids and not all(ids.values()) and not self._told:
+            self._told = True
+            log.warning(
+                "the brokers give topics no id (Kafka before 2.8): a topic that is deleted and made again under its "
+                "name, and has grown beyond the table's position, will not be noticed",
+                extra={"bootstrap_servers": self._brokers.servers},
+            )
+
+
+class TopicPositions:
+    """The ranges of a query's micro-batches, with their topics."""
+
+    def __init__(self, checkpoint: CheckpointPositions, topics: TopicsRead) -> None:
+        self._checkpoint = checkpoint
+        self._topics = topics
+
+    def range_of(self, batch_id: int) -> SourceRange:
+        """The source range of a micro-batch that Spark is running. Raises CheckpointUnreadable, SourceUnreachable."""
+        return self._topics.identified(self._checkpoint.range_of(batch_id))
+
+    def confirm(self, source_range: SourceRange) -> None:
+        """Call it when all of the range was read, and before that counts."""
+        self._topics.confirm(source_range)
