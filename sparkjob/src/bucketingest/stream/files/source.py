@@ -39,7 +39,7 @@ class FilesInput:
 
     def rows(self, session: SparkSession) -> DataFrame:
         """No rows, with the source's columns."""
-        return session.createDataFrame([], from_arrow_schema(self.reader.columns))
+        return session.createDataFrame([], from_arrow_schema(self.reader.columns, prefer_timestamp_ntz=True))
 
 
 def open_files(source: FilesSource) -> FilesInput:

@@ -121,7 +121,7 @@ class FilesWriter:
         return statuses, bool(observation.get["bad"])
 
     def _decoded(self, files: TaskFiles) -> Decoded:
-        rows = from_arrow_schema(self.reader.columns)
+        rows = from_arrow_schema(self.reader.columns, prefer_timestamp_ntz=True)
         columns = StructType(
             [
                 StructField(DATA, rows),
