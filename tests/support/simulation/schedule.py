@@ -384,7 +384,7 @@ class Schedule:
             pipeline=self._spec.pipeline,
             letters_place=self._spec.dead_letters,
             state=self._state,
-            foreign_rows_may_hide=features.schedules_without_lock,
+            foreign_rows_may_hide=features.schedules_without_lock or "clean partition" in features.services,
             serves=features.serves is not None,
             refuses_cleans=bool({"savepoint", "restore"} & set(features.services)),
             doubles_allowed=features.archives and features.compacts,

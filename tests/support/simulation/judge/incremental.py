@@ -26,8 +26,8 @@ def changes(table: Snapshot, begin: str, end: str, reader: Reader) -> Shown:
     commits = [each for each in table.instants.by_completion if begin < each.completion_time <= end]
     if not commits:
         return {}
-    # Spark compares request times with that of the range's last commit, hudi-rs with the end of the range.
-    last = commits[-1].request_time if reader == "spark" else end
+    # Spark compares request times with the greatest one of the range's commits, hudi-rs with the end of the range.
+    last = max(each.request_time for each in commits) if reader == "spark" else end
     replaced = _replaced(table.instants.completed.values(), last)
     groups: defaultdict[tuple[str, str], set[DataFile]] = defaultdict(set)
     for path in (path for commit in commits for path in named_files(commit)):
