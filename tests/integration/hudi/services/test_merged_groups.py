@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
-from itertools import chain, combinations
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +30,6 @@ from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 from support.oracle.compare import assert_same_rows
 from support.oracle.expected import ExpectedTable, MergeRules
-from support.oracle.readers import BEGINNING
 from support.oracle.writer import HudiWriter
 from support.storage.crashing_storage import Crash
 from support.storage.passing_storage import PassingStorage
@@ -127,24 +125,6 @@ def test_every_reader_shows_the_same_rows_and_hudis_writers_go_on(hudi: HudiOrac
     assert set(compact(its.storage)) == {End.COMPLETED}
     its.expected.compact()
     its.check(hudi)
-
-
-def test_a_read_of_a_range_gives_the_same_before_and_after_a_merge_that_took_long(
-    hudi: HudiOracle, tmp_path: Path
-) -> None:
-    """Commits complete while its base files are made, and are the ends of ranges."""
-    its = Given(tmp_path / "table")
-    holder, number = made(its.storage, ALL)
-    its.commit(rows_of(range(100, 104), 7))
-    its.commit(rows_of(range(104, 108), 8))
-    times = [BEGINNING, *sorted(each.completion_time or "" for each in Timeline.load(its.storage).completed_commits)]
-    ranges = [each for each in combinations(times, 2) if each[1] in times[-3:]]
-    before = [[read(its.path, *each) for each in ranges] for read in (hudi_rs.incremental, hudi.incremental)]
-    assert holder.commit(number).end is MergeEnd.COMPLETED
-    its.commit(rows_of(range(108, 110), 9))
-    after = [[read(its.path, *each) for each in ranges] for read in (hudi_rs.incremental, hudi.incremental)]
-    for was, now in zip(chain(*before), chain(*after), strict=True):
-        assert_same_rows(now, was.select(SCHEMA.names), RULES.identity)
 
 
 def test_what_was_replaced_is_cleaned_and_archived(hudi: HudiOracle, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from bucketingest.hudi.timeline.instant_time import next_instant_time, parse_time
 from bucketingest.services.regroup.propose import free_time, newest_merge
-from support.tables.services.regroupings import merge_groups, planned
+from bucketingest.services.regroup.records import MergeEnd
+from support.tables.services.regroupings import made, merge_groups, planned
 from support.tables.table_runs import offsets
 from support.tables.write_plans import row
 from unit.services.regroup.conftest import Scattered
@@ -61,3 +62,16 @@ def test_no_two_merges_share_a_time(given: Scattered) -> None:
     plan = planned(given.storage)
     assert plan is not None
     assert plan.instant > first == newest_merge(given.storage)
+
+
+def test_a_merge_is_complete_before_every_commit_that_came_while_its_files_were_made(given: Scattered) -> None:
+    """Incremental reads that end with such a commit leave the old groups out: they must have the new ones."""
+    planned_after = {each.completion_time for each in given.table.timeline().completed_commits}
+    merges, number = made(given.storage)
+    given.table.attempt().run(offsets(8, 9), [row("new", region="us", at=9)])
+    ended = merges.commit(number)
+    assert ended.end is MergeEnd.COMPLETED
+    completed = {each.request_time: each.completion_time or "" for each in given.table.timeline().completed_commits}
+    merged = completed.pop(ended.instant)
+    assert not [time for time in completed.values() if ended.instant <= time < merged]
+    assert all(time > merged for time in completed.values() if time not in planned_after)
