@@ -35,6 +35,7 @@ class Drill:
 _CONTRACT: Final = "integration/cli/test_contract.py"
 _RUN: Final = "integration/cli/test_run.py"
 _REFUSES: Final = "unit/cli/test_run_refuses.py"
+_TOPICS: Final = "integration/stream/topics/test_topics_of_a_run.py"
 _TROUBLES: Final = "e2e/test_troubles.py"
 _OPERATOR: Final = "integration/operator/test_operator.py"
 _ROLLBACK: Final = "unit/cli/rollback/test_rollback.py"
@@ -59,10 +60,9 @@ EXIT_CODES: Final = {
         "claimed the pipeline after this attempt",
     ),
     ExitCode.SOURCE_CONFLICT: Drill(
-        "the checkpoint of a user's own query is deleted",
-        "integration/stream/checkpoint/test_checkpoint_of_others.py::"
-        "test_a_users_own_query_without_its_checkpoint_is_refused",
-        "CheckpointLost",
+        "the topic is deleted, made again, and grows",
+        f"{_TOPICS}::test_a_topic_that_was_made_again_and_has_grown_is_not_read_on",
+        "SOURCE_CONFLICT",
     ),
     ExitCode.STORAGE_UNAVAILABLE: Drill(
         "the service that gives credentials is away",
@@ -96,9 +96,7 @@ EXIT_CODES: Final = {
         "TABLE_LOCKED",
     ),
     ExitCode.SOURCE_DATA_LOST: Drill(
-        "the topic is deleted and made again",
-        "integration/stream/source/test_source_ends.py::test_a_recreated_topic_is_lost_data",
-        "exit_code(ended.value) is ExitCode",
+        "the topic is deleted", f"{_TOPICS}::test_a_topic_that_was_deleted_is_lost_data", "SOURCE_DATA_LOST"
     ),
     ExitCode.SOURCE_UNAVAILABLE: Drill(
         "nothing listens at the brokers' address",
