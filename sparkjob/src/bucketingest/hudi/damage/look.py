@@ -9,9 +9,10 @@ from typing import Final
 from bucketingest.hudi.damage.compare import Comparison, Damaged, NamedFile
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.plans.replaced import replaced_file_groups
+from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.file_view import FileView, Group, load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import Instant
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
@@ -48,7 +49,8 @@ def look_for_damage(
 
     `only`: the file groups that are compared; None: all. Opens each commit that may name a file of a newest slice: only
     commits on the active timeline. What seems damaged is looked at a second time, since another process may have
-    superseded and deleted it meanwhile. Raises InvalidTable for a commit that cannot be read.
+    superseded and deleted it meanwhile. A file that a rollback deletes is not damaged: its rows are written again.
+    Raises InvalidTable for a commit that cannot be read.
     """
     comparison = Comparison(view, replaced, only)
     since = _compare(storage, _concerned(timeline, view, only), comparison, bytes_max)
@@ -101,6 +103,11 @@ def _still_damaged(storage: Storage, damaged: Collection[Damaged]) -> tuple[Dama
     groups = {each.group for each in damaged}
     comparison = Comparison(view, replaced_file_groups(storage, timeline), groups)
     times, paths = {each.file.instant for each in damaged}, {each.file.path for each in damaged}
-    commits = (each for each in timeline.completed_commits if each.request_time in times)
+    gone = rollback_targets(storage, timeline)  # a compaction may be carried out again after its rollback
+    commits = (
+        each
+        for each in timeline.completed_commits
+        if each.request_time in times and (each.action != DELTA_COMMIT or each.request_time not in gone)
+    )
     _compare(storage, commits, comparison, BYTES_MAX)
     return tuple(each for each in comparison.damaged() if each.file.path in paths)
