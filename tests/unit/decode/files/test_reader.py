@@ -35,6 +35,7 @@ def packed(codec: str) -> bytes:
 @pytest.mark.parametrize(
     ("ending", "content"),
     [("gz", gzip.compress(LINE)), ("bz2", bz2.compress(LINE)), ("zst", packed("zstd")), ("lz4", packed("lz4"))],
+    ids=["gz", "bz2", "zst", "lz4"],
 )
 def test_what_is_compressed_is_known_by_its_name_also_in_several_parts(ending: str, content: bytes) -> None:
     assert [row["id"] for row in rows(content * 2, f"x.json.{ending}")] == ["a", "a"]
