@@ -8,7 +8,7 @@ import logging
 import time
 from typing import Final
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import StreamingQueryException
 
 from bucketingest.errors import BucketIngestError
@@ -206,7 +206,9 @@ class RunningIngest:
         if self._function.gives_way and StopRequested.__name__ in str(error):
             return
         failure = error.__cause__ if isinstance(error, FilesQueryFailed) else self._function.failure
-        if isinstance(failure, BucketIngestError | Py4JNetworkError | ConnectionError):
+        if isinstance(failure, BucketIngestError | ConnectionError):
+            raise failure
+        if isinstance(failure, Py4JError) and not isinstance(failure, Py4JJavaError):  # no answer: the JVM is gone
             raise failure
         message, cause = essence(failure or error)
         details = f"{failure}\n{error}"
