@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.stream import foreach_batch, micro_batch
-from bucketingest.stream.micro_batch import WARM_UP, warm_up, write_micro_batch
+from bucketingest.stream.files import writing
+from bucketingest.stream.micro_batch import WARM_UP, warm_up, write_micro_batch, write_packed
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
@@ -29,7 +30,13 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[WriteStatus
         seen.append((rows._jdf.queryExecution().executedPlan().toString(), statuses))
         return statuses
 
+    def recording_files(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
+        statuses = write_packed(rows, plan)
+        seen.append((rows._jdf.queryExecution().executedPlan().toString(), statuses))
+        return statuses
+
     monkeypatch.setattr(foreach_batch, "write_micro_batch", recording)
+    monkeypatch.setattr(writing, "write_packed", recording_files)
     return seen
 
 
