@@ -76,6 +76,12 @@ def test_dates(text: str, days: int | None) -> None:
         ("1767225600000000", "millis", None),
         ("1e999999999", "micros", None),
         ("1e-999999999", "micros", 0),
+        ("-1e-999999999", "micros", -1),
+        ("1e99999999999999999999", "micros", None),
+        ("0e99999999999999999999", "micros", 0),
+        ("-1e-99999999999999999999", "micros", -1),
+        ("1." + "9" * 40, "micros", 1),
+        ("1767225600." + "9" * 900, "seconds", MIDNIGHT + 999_999),
     ],
 )
 def test_a_number_is_what_its_unit_says_or_no_time(number: str, unit: str, micros: int | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bucketingest.decode.sql.words import why_spark
+from bucketingest.decode.sql.words import why_no_query, why_spark
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,8 @@ def test_what_is_sparks_is_named(sql: str, why: str) -> None:
 )
 def test_what_only_looks_like_it_is_not(sql: str) -> None:
     assert why_spark(sql) is None
+
+
+@pytest.mark.parametrize("sql", [r"SELECT split(a, r'\') FROM source", r'SELECT split(a, R"(\") AS b FROM source'])
+def test_a_backslash_at_the_end_of_a_raw_text_does_not_keep_it_open(sql: str) -> None:
+    assert why_no_query(sql) is None

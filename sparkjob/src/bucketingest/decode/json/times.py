@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context
 from typing import Final
 
 from bucketingest.years import MICROS_MAX, MICROS_MIN
@@ -19,7 +19,8 @@ _TIMESTAMP: Final = re.compile(
 )
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _OFFSET_MAX: Final = 18 * 60
-_DIGITS_MAX: Final = 30
+_FLOOR: Final = Context(prec=60, rounding=ROUND_FLOOR, traps=[])
+"""More digits than a time has, and an exponent of any size: what does not fit is rounded down, as the whole is."""
 
 
 def parse_date(text: str) -> int | None:
@@ -47,11 +48,8 @@ def parse_timestamp(text: str) -> int | None:
 
 def timestamp_of_number(number: str, unit: int) -> int | None:
     """Microseconds of a number that counts so many each, cut off below one; None if it is in no year of a column."""
-    exact = Decimal(number)
-    if exact and not -_DIGITS_MAX < exact.adjusted() < _DIGITS_MAX:
-        return 0 if exact.adjusted() < 0 else None
-    micros = int((exact * unit).to_integral_value("ROUND_FLOOR"))
-    return micros if MICROS_MIN <= micros <= MICROS_MAX else None
+    exact = _FLOOR.multiply(_FLOOR.create_decimal(number), unit).to_integral_value(context=_FLOOR)
+    return int(exact) if MICROS_MIN <= exact <= MICROS_MAX else None
 
 
 def _days(found: re.Match[str]) -> int | None:

@@ -13,7 +13,7 @@ from typing import Final
 _TOKEN: Final = re.compile(
     r"""\s*(?:
       (?P<skip>--[^\n]*|/\*.*?\*/)
-    | (?P<text>r?'(?:[^'\\]|\\.)*'|r?"(?:[^"\\]|\\.)*")
+    | (?P<text>[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
     | (?P<name>`(?:[^`]|``)+`)
     | (?P<word>[A-Za-z_][A-Za-z_0-9]*)
     | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[A-Za-z]*)
@@ -86,7 +86,7 @@ def why_no_query(sql: str) -> str | None:
 
 
 def why_unclosed(sql: str) -> str | None:
-    """Which quote, comment or bracket has no other half, in words that follow where it stands; None if all have."""
+    """Which quote or bracket has no other half, in words that follow where it stands; None if all have."""
     closings: list[str] = []
     for kind, text in _tokens(sql):
         if kind == "sign" and text in _QUOTES:
