@@ -27,7 +27,18 @@ def test_a_spec_without_mistakes_has_no_problems() -> None:
     assert problems(transform={"sql": "SELECT upper(id) AS id, current_date() AS day, at FROM source"}) == []
     assert problems(table={"deleteWhen": "id LIKE '(%'"}) == []
     files = {"files": {"path": "/in", "format": "csv", "schema": f"{COLUMNS}, v VARCHAR(3), i INTERVAL DAY TO SECOND"}}
-    assert problems(source=files) == [], "the schema of files may have further types of Spark"
+    assert problems(source=files) == [], "the schema of csv files may have further types of Spark"
+
+
+def test_files_of_json_have_the_types_of_messages() -> None:
+    files = {"files": {"path": "/in", "format": "json", "schema": f"{COLUMNS}, v VARCHAR(3)"}}
+    (found,) = problems(source=files)
+    assert found.startswith("spec.source.files.schema has the type VARCHAR in v")
+
+
+def test_files_of_csv_have_no_nested_types() -> None:
+    (found,) = problems(source={"files": {"path": "/in", "format": "csv", "schema": f"{COLUMNS}, l ARRAY<INT>"}})
+    assert found.startswith("spec.source.files.schema has the type list<element: int32>, which is not read from csv")
 
 
 AVRO = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}

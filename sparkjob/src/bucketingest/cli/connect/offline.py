@@ -10,6 +10,7 @@ import pyarrow as pa
 from bucketingest.decode.ddl import UnreadableDdl
 from bucketingest.decode.ddl import columns_of as columns_of_ddl
 from bucketingest.decode.decoder_choice import has_transform
+from bucketingest.decode.files.formats import why_not
 from bucketingest.decode.message_columns import UnusableColumns, columns_of
 from bucketingest.decode.sql.words import why_no_query, why_unclosed
 from bucketingest.errors import BucketIngestError
@@ -27,8 +28,7 @@ def offline_problems(resource: BucketIngest) -> list[Problem]:
     except UnusableColumns as error:
         found.append(Problem("spec.format.schema", str(error)))
     except UnreadableDdl as error:
-        if error.sure:
-            found.append(Problem("spec.source.files.schema", str(error)))
+        found.append(Problem("spec.source.files.schema", str(error)))
     if (why := why_no_query(spec.transform.sql)) is not None:
         found.append(Problem("spec.transform.sql", why))
     if spec.table.delete_when is not None and (why := why_unclosed(spec.table.delete_when)) is not None:
@@ -43,9 +43,18 @@ def _source_columns(resource: BucketIngest) -> pa.Schema | None:
     spec = resource.spec
     if spec.format is not None:
         return None if spec.format.schema_text is None else columns_of(spec.format)
-    if spec.source.files is not None and spec.source.files.schema_text is not None:
-        return columns_of_ddl(spec.source.files.schema_text)
-    return None
+    files = spec.source.files
+    if files is None or files.schema_text is None:
+        return None
+    try:
+        columns = columns_of_ddl(files.schema_text)
+    except UnreadableDdl as error:
+        if error.sure or files.format == "json":
+            raise
+        return None
+    if (why := why_not(files, columns)) is not None:
+        raise UnreadableDdl(why)
+    return columns
 
 
 def _of_table(resource: BucketIngest, columns: pa.Schema) -> list[Problem]:
