@@ -14,39 +14,31 @@ from support.simulation.events import Event, arrange, event_of
 from support.simulation.features import draw_features, with_services
 from support.simulation.job.local_faults import LocalFaults
 from support.simulation.job.new_topic import NewTopicProcess
-from support.simulation.job.process import SKEWS, Limits, Process
 from support.simulation.job.releases import Releases, compactions_of_two
 from support.simulation.job.surroundings import Surroundings
-from support.simulation.job.tasks import Routes, installed
+from support.simulation.job.tasks import installed
+from support.simulation.judge.changes.watch import TableWatch
 from support.simulation.judge.reader import read
 from support.simulation.judge.readers import Readers
 from support.simulation.judge.rest import overdue
 from support.simulation.judge.table_checks import Ended, check_end, check_moment
-from support.simulation.judge.watch import TableWatch
+from support.simulation.lives import Lives
 from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION, GLOBAL_DEFINITION, STATE_DEFINITIONS, draw_rows
-from support.simulation.spec import AMPLE, SCARCE, JobSpec, Transform
 from support.simulation.store import Objects
 from support.simulation.topic import Topic
 from support.simulation.verdict import COUNTED, Verdict
 from support.simulation.visitors import Visitors
-from support.simulation.world import Actor, Chances, World
+from support.simulation.world import Chances, World
 
 _FAULTS_MAX: Final = 24
-_PROCESSES_MAX: Final = 40
-_CALM_AFTER: Final = 20
-"""Processes after which no more faults happen: then one must succeed."""
 _LAST_STARTS: Final = 2
 """How often the pipeline starts once more at the end: it sweeps late files."""
 _DAY: Final = timedelta(hours=30)
 _DAYS_KEPT: Final = 3
 """Days of such a length after which nothing old is left."""
-_WRONG_CLOCK: Final = 1
-"""Which process has a wrong clock, if one has."""
 _HEARTBEATS_EXPIRE: Final = timedelta(minutes=3)
 _OBJECTS_EXPIRE: Final = timedelta(hours=25)
-_FAILURES_MAX: Final = 4
-"""How many processes in a row may fail without any fault."""
 
 _KINDS: Final = {
     "crashes": Chances(crash=0.012, switch=0.005),
@@ -92,21 +84,8 @@ class Schedule:
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
         definition = GLOBAL_DEFINITION if is_global else STATE_DEFINITIONS[seed % 2] if state else DEFINITION
         self._around = Surroundings(self._world, self._table, letters, rows, definition)
-        self._routes = Routes()
-        # Of few rows, two queries send none to the same file group: then no file shows that they differ.
-        self._batch_rows = rng.choice(((1, 4), (3, 6), (4, 9)) if features.is_fixed else ((1, 2), (1, 3), (3, 6)))
-        self._spec = JobSpec(
-            transform=Transform("time" if features.sql_uses_time and not is_global else "key"),
-            log_block="avro" if rng.random() < 0.25 else "parquet",
-            memory_bytes=SCARCE if rng.random() < 0.05 else AMPLE,
-        )
-        # The judge knows places, not what moves: here keys stay, and all else happens to them.
-        self._edits = [edit for edit in features.edits if not (is_global and edit == "sql")]
+        self._lives = Lives(rng, self._around, features, self._arranged, is_global=is_global)
         self._kills = features.kills
-        self._map_tasks, self._write_tasks = rng.choice((1, 1, 2)), rng.choice((1, 2))
-        self._twins = rng.choice((0.0, 0.1, 0.4))
-        self._interval_ms = rng.choice((None, 30, 100, 100 if features.serves else 5000))
-        self._locks = features.needs_lock or rng.random() < 0.3
         self._leaps = rng.choice((0, 0, 0, 2))
         right = not self._features.clocks_are_set
         self._table.watch = TableWatch(
@@ -115,12 +94,9 @@ class Schedule:
         self._readers = Readers(seed, self._world, self._table) if self._arranged.reads else None
         self._visitors = Visitors(self._world, self._table, features, rng, state=state)
         self._set_up_event(rng)
-        self._processes: list[Process] = []
-        self._current: Actor | None = None
-        self._failed_in_calm = 0
         self._extra_restarts = rng.choice((0, 0, 1, 3))
         services_land_at_once = not features.compacts or (
-            self._locks and not self._world.chances.late and (features.serves is None or not features.serves.aim)
+            self._lives.locks and not self._world.chances.late and (features.serves is None or not features.serves.aim)
         )
         self._looks = (
             not self._visitors.late_rollbacks
@@ -147,7 +123,7 @@ class Schedule:
     def run(self, steps_shown: int) -> Verdict:
         """Run and judge."""
         world = self._world
-        with installed(self._routes):
+        with installed(self._lives.routes):
             try:
                 world.run(self._between_turns)
                 if not world.violations:
@@ -180,7 +156,7 @@ class Schedule:
         counts = Counter({what: self._world.counts[what] for what in COUNTED})
         counts.update(
             {
-                "processes": len(self._processes),
+                "processes": len(self._lives.processes),
                 "storage calls": self._world.steps,
                 "instants completed": len(instants.completed),
                 "instants rolled back": len(instants.rolled_back),
@@ -200,12 +176,12 @@ class Schedule:
 
     def _between_turns(self) -> None:
         """What happens around the actors: starts the pipeline again, lets other writers visit, checks the table."""
-        rng, current = self._world.rng, self._current
+        rng, current = self._world.rng, self._lives.current
         self._visitors.between_turns()
         if self._readers is not None:
             self._readers.between_turns()
         if current is None or current.done:
-            if self._processes and self._processes[-1].finished:
+            if self._lives.is_finished:
                 return
             if self._world.is_anybody_awake and self._visitors.are_properties_gone() and rng.random() < 0.9:
                 return  # it starts again, and again, until they are back
@@ -226,55 +202,7 @@ class Schedule:
             self._look()
 
     def _start_process(self, *, edited: float = 0.3) -> None:
-        """The pipeline starts again; `edited`: the probability of an edited spec."""
-        world = self._world
-        excused = self._is_ahead() or self._visitors.are_properties_gone()
-        if self._processes and world.faults_left <= 0 and self._processes[-1].ended and not excused:
-            self._failed_in_calm += 1
-            if self._failed_in_calm > _FAILURES_MAX:
-                world.violation(f"does not recover: {self._processes[-1].ended}")
-                return
-        if len(self._processes) >= _CALM_AFTER:
-            world.faults_left = world.aims_left = 0
-        if len(self._processes) >= _PROCESSES_MAX:
-            world.violation(f"does not get through in {_PROCESSES_MAX} processes: {self._around.failures[-3:]}")
-            return
-        if self._edits and self._processes and world.rng.random() < edited:
-            edit = self._edits.pop(0)
-            self._spec = self._spec.edited(edit, world.rng)
-            world.note("person", "edits", f"{edit}: {self._spec}")
-        if self._features.checkpoints_are_lost and world.rng.random() < 0.4:
-            self._around.checkpoints.clear()
-        name = f"process {len(self._processes) + 1}"
-        process = Process(name, self._around, self._routes, self._limits(), self._spec)
-        self._processes.append(process)
-        self._current = world.spawn(process.name, process.live)
-
-    def _is_ahead(self) -> bool:
-        """Whether the last process had a wrong clock, and so a reason to end."""
-        return self._arranged.ahead is not None and len(self._processes) == _WRONG_CLOCK + 1
-
-    def _limits(self) -> Limits:
-        rng, clocks = self._world.rng, self._features.clocks_are_set
-        ahead = self._arranged.ahead if len(self._processes) == _WRONG_CLOCK else None
-        other = rng.random() < 0.2  # the cluster has another size today
-        return Limits(
-            batch_rows=self._batch_rows,
-            map_tasks=rng.choice((1, 2)) if other else self._map_tasks,
-            write_tasks=rng.choice((1, 2)) if other else self._write_tasks,
-            max_retries=rng.choice((0, 2)),
-            twins=self._twins,
-            skew=ahead
-            or timedelta(
-                milliseconds=rng.choice(SKEWS if clocks else (0, 0, 0, -1500, 0 if self._features.serves else 2000))
-            ),
-            locks=self._locks,
-            commit_interval=None if self._interval_ms is None else timedelta(milliseconds=self._interval_ms),
-            leaps=self._arranged.leaps,
-            clears_up=self._arranged.days > 0,
-            clock_is_set=clocks,
-            serves=self._features.serves,
-        )
+        self._lives.start(edited=edited, excused=self._visitors.are_properties_gone())
 
     def _look(self) -> None:
         for found in check_moment(self._table.contents, self._around.rows, self._around.assigned, self._around.topic):
@@ -299,7 +227,7 @@ class Schedule:
                 world.leap(_HEARTBEATS_EXPIRE if not starts else _OBJECTS_EXPIRE)
             self._start_process()
             world.run(lambda: None)
-            last = self._processes[-1]
+            last = self._lives.processes[-1]
             if last.ended:
                 world.violation(f"a start after all is done fails: {last.ended}")
             if world.violations:
@@ -322,9 +250,11 @@ class Schedule:
             while not finished and not world.violations:
                 self._start_process()
                 world.run(lambda: None)
-                finished = self._processes[-1].finished
-        if not world.violations:
-            for found in overdue(read(self._table.contents), quiet):
+                finished = self._lives.is_finished
+        table = read(self._table.contents)
+        # What another writer left pending keeps all that is newer: only Hudi's next start ends it.
+        if not world.violations and not table.instants.pending:
+            for found in overdue(table, quiet):
                 world.violation(found)
 
     def _grow_old(self) -> None:
@@ -336,7 +266,7 @@ class Schedule:
 
     def _recreate_topic(self) -> None:
         world, before = self._world, self._table.contents
-        process = NewTopicProcess("new topic", self._around, self._routes, self._limits(), self._spec)
+        process = NewTopicProcess("new topic", self._around, self._lives.routes, self._lives.limits(), self._lives.spec)
         process.new_end = world.rng.randrange(1, len(self._around.rows))
         self._around.rows = draw_rows(world.rng, process.new_end)
         world.spawn(process.name, process.live)
@@ -381,8 +311,8 @@ class Schedule:
             others=visitors.came or not {"undo", "compact"}.isdisjoint(features.services),
             overtaken=self._table.overtaken,
             topic=self._around.topic,
-            pipeline=self._spec.pipeline,
-            letters_place=self._spec.dead_letters,
+            pipeline=self._lives.spec.pipeline,
+            letters_place=self._lives.spec.dead_letters,
             state=self._state,
             foreign_rows_may_hide=features.schedules_without_lock or "clean partition" in features.services,
             serves=features.serves is not None,

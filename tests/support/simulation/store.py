@@ -89,6 +89,11 @@ class Objects:
         self.get(path)
         return info(path, self.objects[path])
 
+    def since(self, path: str) -> int:
+        """The step at which it came; -1: it is not there."""
+        stored = self.objects.get(path)
+        return -1 if stored is None else stored.step
+
     def create(self, path: str, content: bytes) -> None:
         """Create if absent. Raises AlreadyExists."""
         if path in self.objects:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 _LOG: Final = re.compile(r"(?:(.*)/)?\.([^._/]+)_(\d{17})\.log\.(\d+)_(\d+-\d+-\d+)")
 _BASE: Final = re.compile(r"(?:(.*)/)?([a-zA-Z0-9-]+)_(\d+-\d+-\d+)_(\d{17})\.parquet")
@@ -52,3 +53,19 @@ def data_file(path: str) -> DataFile | None:
     if match := _BASE.fullmatch(path):
         return DataFile(path, match[1] or "", match[2], match[4], 0, match[3])
     return None
+
+
+def named_files(commit: Mapping[str, Any]) -> list[str]:
+    """Paths of the files that a commit wrote, by its metadata."""
+    stats = (commit["partitionToWriteStats"] or {}).values()
+    return [stat["path"] for of_partition in stats for stat in of_partition]
+
+
+def inputs_of(plan: Mapping[str, Any]) -> set[str]:
+    """Paths of the files that a compaction reads, by its plan."""
+    return {
+        f"{each['partitionPath']}/{name}"
+        for each in plan.get("operations") or ()
+        for name in (each["dataFilePath"], *each["deltaFilePaths"])
+        if name is not None
+    }

@@ -6,7 +6,7 @@ import functools
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -43,6 +43,13 @@ class Instant:
     def extra(self) -> Mapping[str, str]:
         """The text that its writer added."""
         return self.metadata.get("extraMetadata") or {}
+
+    @property
+    def replaces(self) -> Iterator[tuple[str, str]]:
+        """Partition and file id of the file groups that it replaced."""
+        if self.action == "replacecommit":
+            for partition, file_ids in (self.metadata["partitionToReplaceFileIds"] or {}).items():
+                yield from ((partition, file_id) for file_id in file_ids)
 
     @property
     def may_change_schema(self) -> bool:
@@ -154,20 +161,13 @@ def read_instants(objects: Mapping[str, bytes]) -> Instants:
         elif action == "deltacommit":
             pending.add(time)
     completed = _by_time([*writes_archived, *writes_active])
-    replacements = [
-        (each.active, partition, file_id)
-        for each in completed.values()
-        if each.action == "replacecommit"
-        for partition, file_ids in (each.metadata["partitionToReplaceFileIds"] or {}).items()
-        for file_id in file_ids
-    ]
     active = {time for time, each in completed.items() if each.active}
     return Instants(
         completed=completed,
         pending=frozenset(pending - active),
         compactions={time: plan for time, plan in plans.items() if time not in active},
         plans=plans,
-        replaced=frozenset((partition, file_id) for is_active, partition, file_id in replacements if is_active),
+        replaced=frozenset(group for each in completed.values() if each.active for group in each.replaces),
         replaced_ever=frozenset(
             partition
             for each in completed.values()

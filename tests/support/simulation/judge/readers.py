@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from support.simulation.judge.incremental import READERS, Shown, before, changes
+from support.simulation.judge.incremental import Shown, before, changes
 from support.simulation.judge.reader import Snapshot, read
 from support.simulation.store import Objects
 from support.simulation.world import World
@@ -83,9 +83,8 @@ class Readers:
 
 
 def _wrong(plan: _Plan, table: Snapshot) -> Iterator[str]:
-    for reader in READERS:
-        found = changes(table, plan.begin, plan.end, reader)
-        yield from _differs(f"{reader} from {plan.begin or 'the beginning'} to {plan.end}", found, plan.rows)
+    found = changes(table, plan.begin, plan.end)
+    yield from _differs(f"Spark from {plan.begin or 'the beginning'} to {plan.end}", found, plan.rows)
     yield from _differs(f"the table as of {plan.end}", _shown(before(table, plan.end)), plan.table)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from support.simulation.judge.dead_letters import dead_letters
 from support.simulation.judge.file_content import entries_of
+from support.simulation.judge.files import named_files
 from support.simulation.judge.leftovers import leftovers
 from support.simulation.judge.model import Model, Written, compare, deletions
 from support.simulation.judge.reader import Snapshot, read
@@ -190,8 +191,7 @@ def _write_stats(table: Snapshot, undone: AbstractSet[str], *, with_bases: bool)
     for instant in instants.completed.values():
         if instant.request_time in undone or _RANGES not in instant.extra:
             continue
-        stats: Mapping[str, Sequence[Mapping[str, Any]]] = instant.metadata["partitionToWriteStats"] or {}
-        named = {stat["path"] for of_partition in stats.values() for stat in of_partition}
+        named = set(named_files(instant.metadata))
         # A scheduler without a lock may give a compaction the same time: its base files are not this instant's.
         there = {file.path for file in table.files if file.instant == instant.request_time}
         if not with_bases or instant.request_time in instants.plans:
