@@ -7,22 +7,21 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bucketingest.decode.files.formats import is_splittable, reader_of
-from bucketingest.decode.files.opening import is_compressed
 from bucketingest.decode.files.reader import FileReader
 from bucketingest.spec.fields.source import FilesSource
 from bucketingest.storage import open_storage
 from bucketingest.stream.errors import SourceFilesChanged
 from bucketingest.stream.files import log as log_module
 from bucketingest.stream.files.log import FileBatch, FilesLog
-from bucketingest.stream.files.opening import Opener, version_of
+from bucketingest.stream.files.opening import as_they_are
 from bucketingest.stream.files.planner import FilesPlanner, Listing
 from bucketingest.stream.files.reading import FileChanged, TaskFiles
-from bucketingest.stream.files.tasks import tasks_of
 from support.files.random_folders import COLUMNS, SCHEMA, File, FolderMaker, Row
 
 FOLDERS = int(os.environ.get("BUCKETINGEST_FOLDERS", "40"))
@@ -101,27 +100,24 @@ class Ingested:
         self.planner = self._planner()
 
     def write(self, batch: FileBatch) -> None:
-        splittable = [is_splittable(self.source) and not is_compressed(file.path) for file in batch.files]
-        versions = {number: file.version for number, file in enumerate(batch.files)}
-        tasks = tasks_of(batch.files, self.slots, splittable=splittable)
-        tasks = [[piece] for task in tasks for piece in task]
-        files = TaskFiles(self.reader, Opener(batch.root, versions), tasks)
         try:
-            bad = dict(each for task in range(len(tasks)) for each in files.bad_files(task))
+            self._read(batch)
         except FileChanged:
             if self.source.changed == "stop":
                 raise
-            storage = open_storage(batch.root)
-            now = {number: version_of(storage, file.path) for number, file in enumerate(batch.files)}
-            files = TaskFiles(self.reader, Opener(batch.root, {at: each or "" for at, each in now.items()}), tasks)
-            bad = dict(each for task in range(len(tasks)) for each in files.bad_files(task))
-        files = TaskFiles(self.reader, files.opener, tasks, bad)
-        for task in range(len(tasks)):
-            for _, part in files.parts(task):
-                self.rows.update((row["id"], (row["id"], row["n"], row["place"])) for row in part.rows.to_pylist())
-            for letters in files.letters(task):
-                self.letters.update(letters["value"].to_pylist())
+            self._read(as_they_are(batch))
         self.last = batch.number
+
+    def _read(self, batch: FileBatch) -> None:
+        files = TaskFiles.of(batch, self.reader, self.slots, is_splittable=is_splittable(self.source))
+        tasks = [[piece] for task in files.tasks for piece in task]
+        bad = dict(each for task in range(len(tasks)) for each in replace(files, tasks=tasks).bad_files(task))
+        files = replace(files, tasks=tasks, set_aside=bad)
+        parts = [part for task in range(len(tasks)) for _, part in files.parts(task)]
+        letters = [each for task in range(len(tasks)) for each in files.letters(task)]
+        rows = [row for part in parts for row in part.rows.to_pylist()]
+        self.rows.update((row["id"], (row["id"], row["n"], row["place"])) for row in rows)
+        self.letters.update(value for each in letters for value in each["value"].to_pylist())
 
 
 def same_letters(found: Counter[bytes | None], expected: Counter[bytes | None]) -> bool:

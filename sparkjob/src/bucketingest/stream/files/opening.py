@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,7 +12,8 @@ import pyarrow as pa
 from bucketingest.decode.files.parts import BadFile, Piece
 from bucketingest.storage import NotFound, Storage, open_storage
 from bucketingest.storage.object_file import ObjectFile
-from bucketingest.stream.files.source_file import is_local, source_file
+from bucketingest.stream.files.log import FileBatch
+from bucketingest.stream.files.source_file import SourceFile, is_local, source_file
 
 _BUFFER_BYTES: Final = 1024**2
 
@@ -42,17 +43,23 @@ class Opener:
 
     def check(self, piece: Piece) -> None:
         """Once more after the file was read: what was read is of one version. Raises as a call does."""
-        found = version_of(open_storage(self.root), piece.path)
+        found = _now(open_storage(self.root), piece.path)
         if found is None:
             raise _gone()
-        if found != self.versions[piece.number]:
+        if found.version != self.versions[piece.number]:
             raise FileChanged(piece.path)
 
 
-def version_of(storage: Storage, path: str) -> str | None:
-    """The version that the file has now; None if it is gone."""
+def as_they_are(batch: FileBatch) -> FileBatch:
+    """The micro-batch with the versions, and so the sizes, that its files have now; one that is gone stays in it."""
+    storage = open_storage(batch.root)
+    return replace(batch, files=tuple(_now(storage, file.path) or file for file in batch.files))
+
+
+def _now(storage: Storage, path: str) -> SourceFile | None:
+    """None: it is gone."""
     with suppress(NotFound):
-        return source_file(storage.head(path), is_local=is_local(storage)).version
+        return source_file(storage.head(path), is_local=is_local(storage))
     return None
 
 

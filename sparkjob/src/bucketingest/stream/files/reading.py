@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
 
+from bucketingest.decode.files.opening import is_compressed
 from bucketingest.decode.files.parts import BadFile, Part, Piece
 from bucketingest.decode.files.reader import FileReader
 from bucketingest.decode.sql.program import Program
+from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.opening import FileChanged, Opener, rows_error
+from bucketingest.stream.files.tasks import tasks_of
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import UNDECODED, counted, noted, pack
 
@@ -40,6 +43,13 @@ class TaskFiles:
     tasks: Sequence[Sequence[Piece]]
     set_aside: Mapping[int, str] = field(default_factory=dict)
     """Number of a file → why it is not read."""
+
+    @classmethod
+    def of(cls, batch: FileBatch, reader: FileReader, slots: int, *, is_splittable: bool) -> Self:
+        """What they read of a micro-batch. `slots`: tasks that run at once."""
+        splittable = [is_splittable and not is_compressed(file.path) for file in batch.files]
+        versions = {number: file.version for number, file in enumerate(batch.files)}
+        return cls(reader, Opener(batch.root, versions), tasks_of(batch.files, slots, splittable=splittable))
 
     def parts(self, task: int) -> Iterator[tuple[Piece, Part]]:
         """What a task reads. Raises FileRefused, FileChanged, StorageError."""
@@ -105,12 +115,16 @@ class TaskFiles:
                 yield _letters([(self._detail(piece, each.place, each.why), each.value) for each in some], "decode")
 
     def bad_files(self, task: int) -> Iterator[tuple[int, str]]:
-        """Every file of a task that cannot be read, and why. Raises FileChanged, StorageError."""
+        """Every file of a task that cannot be read, and why; not one that has changed, which is read again. Raises
+        StorageError.
+        """
         for piece in self.tasks[task]:
             one = TaskFiles(self.reader, self.opener, [[piece]], self.set_aside)
             try:
                 for _ in one.parts(0):
                     pass
+            except FileChanged:
+                continue
             except FileRefused as error:
                 number, _, why = str(error).partition(" ")
                 yield int(number), why

@@ -15,16 +15,13 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, StructType
 
-from bucketingest.decode.files.opening import is_compressed
 from bucketingest.decode.files.reader import FileReader
 from bucketingest.spec.fields.source import ChangedFiles
-from bucketingest.storage import open_storage
 from bucketingest.stream.errors import SourceFilesChanged
 from bucketingest.stream.files.log import FileBatch
-from bucketingest.stream.files.opening import FileChanged, Opener, version_of
+from bucketingest.stream.files.opening import FileChanged, as_they_are
 from bucketingest.stream.files.reading import FileRefused, TaskFiles
 from bucketingest.stream.files.source import FilesInput
-from bucketingest.stream.files.tasks import tasks_of
 from bucketingest.stream.micro_batch import (
     LeftToSpark,
     current_task,
@@ -80,10 +77,8 @@ class FilesWriter:
         raise AssertionError("the last round returns or raises")
 
     def _files(self, batch: FileBatch) -> TaskFiles:
-        splittable = [self.is_splittable and not is_compressed(file.path) for file in batch.files]
-        tasks = tasks_of(batch.files, self.session.sparkContext.defaultParallelism, splittable=splittable)
-        versions = {number: file.version for number, file in enumerate(batch.files)}
-        return TaskFiles(self.reader, Opener(batch.root, versions), tasks)
+        slots = self.session.sparkContext.defaultParallelism
+        return TaskFiles.of(batch, self.reader, slots, is_splittable=self.is_splittable)
 
     def _written(self, files: TaskFiles, plan: WritePlan) -> Sequence[WriteStatus]:
         statuses, has_refused = self._on_arrow(files, plan) or self._in_spark(files, plan)
@@ -141,7 +136,7 @@ class FilesWriter:
                     f"{batch.root}/{changed} was changed after it was listed and before it was read to its end. Write "
                     "files under another name and rename them when they are whole, or set source.files.changed"
                 ) from error
-            return replace(files, opener=replace(files.opener, versions=_versions_now(batch)))
+            return self._files(as_they_are(batch))
         if (refused := raised(error, FileRefused)) is None:
             raise error
         number, _, why = refused.partition(" ")
@@ -173,9 +168,3 @@ def _of_task(stage: Callable[[int], Iterator[pa.RecordBatch]]) -> Stage:
 def _bad_rows(found: Iterator[tuple[int, str]]) -> Iterator[pa.RecordBatch]:
     for number, why in found:
         yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "why": pa.array([why])})
-
-
-def _versions_now(batch: FileBatch) -> dict[int, str]:
-    storage = open_storage(batch.root)
-    found = {number: version_of(storage, file.path) for number, file in enumerate(batch.files)}
-    return {number: version or batch.files[number].version for number, version in found.items()}

@@ -1,0 +1,60 @@
+"""What tasks read of files that change after they were listed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.decode.files.json_documents import JsonReader
+from bucketingest.decode.files.reader import FileReader
+from bucketingest.storage import open_storage
+from bucketingest.stream.files.log import FileBatch
+from bucketingest.stream.files.opening import FileChanged, as_they_are
+from bucketingest.stream.files.reading import TaskFiles
+from bucketingest.stream.files.source_file import listed
+
+COLUMNS = pa.schema([("id", pa.int64())])
+READER = FileReader(COLUMNS, JsonReader(COLUMNS))
+
+
+def put(folder: Path, *ids: int) -> None:
+    (folder / "a.json").write_text("".join(f'{{"id": {each}}}\n' for each in ids))
+    os.utime(folder / "a.json", (1_700_000_000 + len(ids),) * 2)
+
+
+def batch_of(folder: Path) -> FileBatch:
+    return FileBatch(0, str(folder), tuple(listed(open_storage(str(folder)))))
+
+
+def read(batch: FileBatch) -> list[int]:
+    files = TaskFiles.of(batch, READER, 2, is_splittable=True)
+    parts = [part for task in range(len(files.tasks)) for _, part in files.parts(task)]
+    return [row["id"] for part in parts for row in part.rows.to_pylist()]
+
+
+@pytest.mark.parametrize("before", [[], [1], [1, 2, 3, 4, 5]], ids=["empty", "shorter", "longer"])
+def test_a_file_that_changed_is_read_to_its_end_as_it_is_now(tmp_path: Path, before: list[int]) -> None:
+    put(tmp_path, *before)
+    planned = batch_of(tmp_path)
+    put(tmp_path, 7, 8, 9)
+    with pytest.raises(FileChanged, match=r"^a\.json$"):
+        read(planned)
+    assert read(as_they_are(planned)) == [7, 8, 9]
+
+
+def test_a_file_that_changes_again_while_bad_ones_are_found_is_not_one_of_them(tmp_path: Path) -> None:
+    put(tmp_path, 1)
+    planned = batch_of(tmp_path)
+    put(tmp_path, 1, 2)
+    assert list(TaskFiles.of(planned, READER, 1, is_splittable=True).bad_files(0)) == []
+
+
+def test_a_file_that_is_gone_is_a_bad_file(tmp_path: Path) -> None:
+    put(tmp_path, 1)
+    planned = batch_of(tmp_path)
+    (tmp_path / "a.json").unlink()
+    files = TaskFiles.of(as_they_are(planned), READER, 1, is_splittable=True)
+    assert list(files.bad_files(0)) == [(0, "was deleted before it was read")]
