@@ -12,6 +12,8 @@ from bucketingest.stream import running as module
 from bucketingest.stream.errors import QueryFailed, SourceDataLost, SourceUnreachable
 from bucketingest.stream.foreach_batch import MicroBatchFunction
 from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.report.progress import Phase
+from bucketingest.stream.report.source_state import SourceState
 from bucketingest.stream.running import RunningIngest
 
 UNUSED = cast(Any, None)
@@ -69,9 +71,12 @@ class Query:
         return True
 
 
-def running(topics: Topics, *starts: Query | Exception, once: bool = False) -> tuple[RunningIngest, Coordinator]:
+def running(
+    topics: Topics, *starts: Query | Exception, once: bool = False, board: ProgressBoard | None = None
+) -> tuple[RunningIngest, Coordinator]:
     coordinator = Coordinator()
-    function = MicroBatchFunction(UNUSED, UNUSED, UNUSED, cast(Any, coordinator), ProgressBoard(), tasks=1)
+    board = board or ProgressBoard()
+    function = MicroBatchFunction(UNUSED, UNUSED, UNUSED, cast(Any, coordinator), board, tasks=1)
     queue = iter(starts)
 
     def start() -> Query:
@@ -91,6 +96,18 @@ def test_a_query_that_ended_because_kafka_is_away_starts_again_when_it_answers()
     assert topics.questions == topics.answers_after + 1
     assert coordinator.starts == 1, "else nothing could be committed meanwhile"
     assert coordinator.commits > topics.answers_after
+
+
+def test_a_micro_batch_that_failed_is_not_being_written_while_the_job_waits() -> None:
+    board, topics = ProgressBoard(), Topics()
+    topics.answers_after = 1000
+    board.batch_started("20261121080000000")
+    board.source(SourceState("kafka:9092", str(AWAY)))
+    job, coordinator = running(topics, Query(fails=True), board=board)
+    while job.query is not None:
+        job.wait(0.1)
+    now = board.snapshot()
+    assert (now.phase, now.inflight_instant) == (Phase.WAITING, coordinator.inflight)
 
 
 def test_a_start_waits_too_and_as_often_as_needed() -> None:

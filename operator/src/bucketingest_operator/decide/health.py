@@ -79,9 +79,15 @@ def has_looked(report: ProgressReport) -> bool:
     return knows_lag(report) or report.batches > 0 or report.commits > 0
 
 
+def _may_work(report: ProgressReport) -> timedelta:
+    """For how long the driver has been able to work: before, it was not there, or its source did not answer."""
+    running = report.running_seconds
+    return timedelta(seconds=running if report.source is None else min(running, report.source.answering_seconds))
+
+
 def _late(spec: BucketIngestSpec, report: ProgressReport) -> str | None:
     """Which limit a driver that answers exceeds, in words."""
-    running = timedelta(seconds=report.running_seconds)
+    running = _may_work(report)
     limit = spec.health.max_commit_lag
     allowance = timedelta(0) if report.commits else START_ALLOWANCE
     if report.inflight is not None:
@@ -91,7 +97,7 @@ def _late(spec: BucketIngestSpec, report: ProgressReport) -> str | None:
             return f"Instant {report.inflight.instant} has been inflight for {_words(age)}."
     trigger = spec.commit.trigger if isinstance(spec.commit.trigger, timedelta) else timedelta(0)
     seen = report.last_report_age_seconds
-    silence = running if seen is None else timedelta(seconds=seen)
+    silence = running if seen is None else min(running, timedelta(seconds=seen))
     if silence > limit + trigger + allowance:
         return f"The query has made no progress for {_words(silence)}."
     if report.idle or not _has_lag(report, limit):
@@ -105,11 +111,11 @@ def _late(spec: BucketIngestSpec, report: ProgressReport) -> str | None:
 
 def _limit_in(spec: BucketIngestSpec, report: ProgressReport) -> timedelta | None:
     """The shortest time until a driver that reports nothing more exceeds a limit of `_late`."""
-    running = timedelta(seconds=report.running_seconds)
+    running = _may_work(report)
     limit = spec.health.max_commit_lag
     allowance = timedelta(0) if report.commits else START_ALLOWANCE
     trigger = spec.commit.trigger if isinstance(spec.commit.trigger, timedelta) else timedelta(0)
-    left = [limit + trigger + allowance - timedelta(seconds=report.last_report_age_seconds or 0)]
+    left = [limit + trigger + allowance - min(running, timedelta(seconds=report.last_report_age_seconds or 0))]
     if report.inflight is not None:
         age = min(timedelta(seconds=report.inflight.age_seconds), running)
         left.append(spec.health.max_inflight_age + allowance - age)

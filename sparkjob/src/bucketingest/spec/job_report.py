@@ -61,6 +61,9 @@ class SourceReport(_Report):
     bootstrap_servers: str = Field(description="source.kafka.bootstrapServers of the resource.")
     answers: bool = Field(description="Whether the last look was answered, and every topic was there.")
     answered_at: datetime | None = Field(description="When the last look that was answered ended; null before one.")
+    answering_seconds: float = Field(
+        description="Since the first look of a row that was answered; 0 while they are not."
+    )
     unanswered_seconds: float = Field(
         description="Since the first look of a row that was not answered; 0 while they are answered."
     )

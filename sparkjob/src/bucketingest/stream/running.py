@@ -142,6 +142,7 @@ class RunningIngest:
         if self.query is not None:
             self.query = None
             self._starter.coordinator.start()  # only then an instant that a micro-batch of it failed can be committed
+            self._function.board.source_lost(self._starter.coordinator.inflight)
         if self._unanswered_since is None:
             self._unanswered_since = now
             log.warning("waiting for Kafka; no restart is needed", extra={"reason": str(error)})

@@ -116,6 +116,7 @@ SILENT = SourceReport(
     bootstrap_servers="kafka:9092",
     answers=False,
     answered_at=None,
+    answering_seconds=0,
     unanswered_seconds=4000,
     problem="kafka:9092 does not answer: is the broker up?",
     open_transaction_seconds=0,
@@ -131,9 +132,29 @@ def test_a_source_that_does_not_answer_is_waited_for_and_named() -> None:
     assert found.fresh_message == "kafka:9092 does not answer: is the broker up?"
 
 
-def test_an_open_instant_is_not_left_open_because_the_source_does_not_answer() -> None:
-    old = InflightReport(instant="20261121110000000", age_seconds=601)
-    assert judged(report(phase="waiting", source=SILENT, lag=NOT_KNOWN, inflight=old)).stuck is not None
+OLD = InflightReport(instant="20261121110000000", age_seconds=4000)
+LATE = LagReport(offsets=5, seconds=4000)
+
+
+@pytest.mark.parametrize("phase", ["running", "waiting"])
+def test_a_micro_batch_that_waits_for_its_source_is_not_stuck(phase: str) -> None:
+    """Its tasks may still ask, or it will be written again: another driver could do neither."""
+    waiting = report(phase=phase, source=SILENT, lag=NOT_KNOWN, inflight=OLD, last_report_age_seconds=4000)
+    found = judged(waiting)
+    assert (found.stuck, found.fresh, found.waits_for) == (None, "Unknown", Failure.SOURCE_UNAVAILABLE)
+
+
+@pytest.mark.parametrize(("answering", "stuck"), [(5, False), (299, False), (700, True)])
+@pytest.mark.parametrize(
+    "late", [{"inflight": OLD}, {"last_report_age_seconds": 4000}, {"lag": LATE, "last_commit": commit(4000)}]
+)
+def test_when_the_source_answers_again_the_limits_count_from_then(
+    late: dict[str, Any], answering: float, *, stuck: bool
+) -> None:
+    here = SILENT.model_copy(
+        update={"answers": True, "problem": None, "unanswered_seconds": 0, "answering_seconds": answering}
+    )
+    assert (judged(report(source=here, **late)).stuck is not None) is stuck
 
 
 @pytest.mark.parametrize("phase", ["running", "waiting"])

@@ -223,6 +223,7 @@ def test_no_attempt_of_an_outage_makes_the_resource_ready_so_that_it_is_not_hidd
         bootstrap_servers="kafka:9092",
         answers=False,
         answered_at=None,
+        answering_seconds=0,
         unanswered_seconds=20,
         problem="kafka:9092 does not answer.",
         open_transaction_seconds=0,

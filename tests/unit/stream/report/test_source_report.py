@@ -20,7 +20,7 @@ from bucketingest.stream.report.source_state import SourceState
 
 PROBLEM = "Kafka at kafka:9092 does not answer within 5 s"
 AWAY = SourceState("kafka:9092", PROBLEM, silent_for=12.5, transaction_for=None)
-HERE = SourceState("kafka:9092", transaction_for=7.0, transaction="orders partition 3 at offset 12")
+HERE = SourceState("kafka:9092", answering_for=30.0, transaction_for=7.0, transaction="orders partition 3 at offset 12")
 
 
 def scraped(source: SourceState | None) -> dict[str, str]:
@@ -58,12 +58,14 @@ def test_progress_says_what_is_wrong_and_where() -> None:
         "bootstrapServers": "kafka:9092",
         "answers": False,
         "answeredAt": None,
+        "answeringSeconds": 0.0,
         "unansweredSeconds": 12.5,
         "problem": PROBLEM,
         "openTransactionSeconds": None,
         "openTransaction": None,
     }
     said = progress_report(resource, Progress(1.0, source=HERE)).model_dump(by_alias=True)
+    assert said["source"]["answeringSeconds"] == 30.0
     assert said["source"]["openTransaction"] == "orders partition 3 at offset 12"
     assert progress_report(resource, Progress(1.0)).source is None
 

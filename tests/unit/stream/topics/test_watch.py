@@ -65,9 +65,11 @@ def test_a_broker_that_is_gone_is_seen_at_once_and_for_how_long(caplog: pytest.L
     assert [watched.look().silent_for for _ in range(3)] == [0.0, 5.0, 10.0]
     last = watched.seen[-1]
     assert (last.answers, last.problem, last.answered_at) == (False, AWAY, first.answered_at)
+    assert last.answering_for == 0.0
     assert last.transaction_for is None, "nobody knows"
     cluster.away = False
-    assert watched.look().answers
+    assert [watched.look().answering_for for _ in range(3)] == [0.0, 5.0, 10.0]
+    assert watched.seen[-1].answers
     assert [each.message for each in caplog.records if each.levelname == "WARNING"] == ["Kafka does not answer"]
 
 

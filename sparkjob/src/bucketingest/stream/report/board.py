@@ -164,6 +164,12 @@ class ProgressBoard:
             self._lag, self._batches, self._read = Lag(), Lag(), None
             self._open(None)
 
+    def source_lost(self, inflight: str | None) -> None:
+        """The query has ended because its source does not answer. `inflight`: request time of the open instant."""
+        with self._lock:
+            self._batch_started, self._is_running, self._committing = None, False, None
+            self._open(inflight)
+
     # -- recorded by the thread that watches the query ------------------------------------------------------------
 
     def polled(self, last_progress: Any, status: dict[str, Any]) -> None:

@@ -69,6 +69,7 @@ def _source(source: SourceState | None) -> SourceReport | None:
         bootstrap_servers=source.servers,
         answers=source.answers,
         answered_at=source.answered_at,
+        answering_seconds=_rounded(source.answering_for),
         unanswered_seconds=_rounded(source.silent_for),
         problem=source.problem,
         open_transaction_seconds=None if source.transaction_for is None else _rounded(source.transaction_for),

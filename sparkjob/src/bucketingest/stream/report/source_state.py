@@ -16,6 +16,8 @@ class SourceState:
     """Why the last look was not answered, in a sentence for people; None: it was."""
     answered_at: datetime | None = None
     """When the last look that was answered ended."""
+    answering_for: float = 0.0
+    """Since the first look of a row that was answered; 0 while they are not."""
     silent_for: float = 0.0
     """Since the first look of a row that was not answered; 0 while they are."""
     transaction_for: float | None = 0.0

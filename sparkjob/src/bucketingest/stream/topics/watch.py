@@ -66,6 +66,7 @@ class TopicsWatch:
         self._stopped = threading.Event()
         self._state = SourceState(brokers.servers)
         self._silent_since: float | None = None
+        self._answering_since: float | None = None
         self._transactions = OpenTransactions()
         self._answered = 0.0
         self._thread = threading.Thread(target=self._run, name="topics-watch", daemon=True)
@@ -94,16 +95,18 @@ class TopicsWatch:
         if self._silent_since is not None:
             log.info("Kafka answers again", extra={"after_seconds": round(self._forward() - self._silent_since, 1)})
         self._silent_since = None
-        self._state = SourceState(self._brokers.servers, None, self._clock(), 0.0, age, where)
+        self._answering_since = began if self._answering_since is None else self._answering_since
+        answering = began - self._answering_since
+        self._state = SourceState(self._brokers.servers, None, self._clock(), answering, 0.0, age, where)
         self._answered = began
         self._report(self._state)
 
     def _note_silence(self, problem: str, began: float) -> None:
         if self._silent_since is None:
-            self._silent_since = began
+            self._silent_since, self._answering_since = began, None
             log.warning("Kafka does not answer", extra={"reason": problem})
         silent = self._forward() - self._silent_since
-        self._state = SourceState(self._brokers.servers, problem, self._state.answered_at, silent, None)
+        self._state = SourceState(self._brokers.servers, problem, self._state.answered_at, 0.0, silent, None)
         self._report(self._state)
 
     def _open_transaction(self, topics: dict[str, Topic]) -> tuple[float | None, str | None]:
