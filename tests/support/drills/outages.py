@@ -7,7 +7,7 @@ from datetime import timedelta
 from bucketingest.exit_codes import ExitCode
 from bucketingest_operator.observation import JobState
 from bucketingest_operator.resource import PAUSE_ANNOTATION
-from support.drills.played import PlayedPipeline
+from support.drills.played import PlayedJob, PlayedPipeline
 from support.drills.situation import LATE, NONE, YOUNG, Situation, alerts
 
 
@@ -17,6 +17,19 @@ def _the_source_is_away(pipeline: PlayedPipeline) -> None:
     pipeline.pass_time(40)
     pipeline.source_answers = True
     pipeline.pass_time(20)
+
+
+def _the_source_goes_away_in_a_micro_batch(pipeline: PlayedPipeline) -> None:
+    pipeline.pass_time(10)
+    pipeline.plays = lambda job: job.opens()
+    pipeline.pass_time(1)
+    pipeline.source_answers = False
+    pipeline.pass_time(40)
+    pipeline.source_answers = True
+    pipeline.pass_time(2)
+    pipeline.plays = PlayedJob.commit
+    pipeline.pass_time(7)
+    assert pipeline.cluster.resource.status.attempt == 1, "no other driver could have done better"
 
 
 def _each_attempt_ends(pipeline: PlayedPipeline) -> None:
@@ -97,6 +110,17 @@ OUTAGES = (
             "22m": LATE | alerts("SourceUnavailable"),
             "45m": LATE | YOUNG | alerts("NotReady", "SourceUnavailable"),
             "55m": YOUNG | alerts("FreshnessFastBurn"),
+        },
+    ),
+    Situation(
+        "the broker goes away in the middle of a micro-batch: its instant stays open, and its driver stays",
+        _the_source_goes_away_in_a_micro_batch,
+        {
+            "9m": NONE,
+            "17m": alerts("SourceUnavailable"),
+            "24m": LATE | alerts("SourceUnavailable", "StuckInflight"),
+            "50m": LATE | YOUNG | alerts("NotReady", "SourceUnavailable", "StuckInflight"),
+            "59m": YOUNG | alerts("FreshnessFastBurn"),
         },
     ),
     Situation(

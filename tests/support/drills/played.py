@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from bucketingest.exit_codes import ExitCode
-from bucketingest.spec.job_report import LagReport, ProgressReport, SourceReport
+from bucketingest.spec.job_report import ProgressReport
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.job_report import progress_report
 from bucketingest.stream.report.metrics import JobMetrics, Targets
+from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.rows.write_status import WriteStatus
 from bucketingest_operator.decide.plan import WriteStatus as StatusWrite
@@ -31,15 +32,7 @@ from support.operator.simulated.fake_cluster import FakeCluster
 PASS_SECONDS: Final = 15
 START_SECONDS: Final = 30
 """From the creation of a driver pod to the first answer of its source."""
-_SILENT: Final = SourceReport(
-    bootstrap_servers="kafka:9092",
-    answers=False,
-    answered_at=None,
-    unanswered_seconds=60,
-    problem="kafka:9092 does not answer.",
-    open_transaction_seconds=0,
-    open_transaction=None,
-)
+_SERVERS: Final = "kafka:9092"
 
 
 class PlayedJob:
@@ -57,7 +50,8 @@ class PlayedJob:
         self.board = ProgressBoard([self.metrics], clock=lambda: cluster.now, forward=self.seconds)
         self.metrics.watch(self.board.snapshot)
         self.board.started(None, 1, verdict=verdict)
-        self.source_answers = True
+        self._answers: bool | None = None
+        self._since = self._began
 
     def seconds(self) -> float:
         """Since its start."""
@@ -77,13 +71,20 @@ class PlayedJob:
         if self.board.snapshot().inflight_instant is None:
             self.board.batch_started(f"{self._cluster.now:%Y%m%d%H%M%S}000")
 
+    def looks(self, *, answers: bool) -> None:
+        """A look at the brokers ends."""
+        if answers != self._answers:
+            self._answers, self._since = answers, self._cluster.now
+        seconds = (self._cluster.now - self._since).total_seconds()
+        self.board.source(
+            SourceState(_SERVERS, answering_for=seconds)
+            if answers
+            else SourceState(_SERVERS, f"{_SERVERS} does not answer.", silent_for=seconds, transaction_for=None)
+        )
+
     def report(self) -> ProgressReport:
         """The answer of `/progress`."""
-        found = progress_report(self._resource, self.board.snapshot())
-        if self.source_answers:
-            return found
-        unknown = LagReport(offsets=None, seconds=None)
-        return found.model_copy(update={"phase": "waiting", "idle": False, "lag": unknown, "source": _SILENT})
+        return progress_report(self._resource, self.board.snapshot())
 
 
 class PlayedPipeline:
@@ -149,7 +150,7 @@ class PlayedPipeline:
         assert self.job is not None
         assert self._created is not None
         age = cluster.now - self._created
-        self.job.source_answers = self.source_answers
+        self.job.looks(answers=self.source_answers)
         if self.ends_after is not None and age >= self.ends_after[0]:
             said = termination(self.ends_after[1])
             cluster.set_pod(state=PodState.FAILED, exit_code=said.exit_code, report=said, finished_at=cluster.now)
