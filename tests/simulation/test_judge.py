@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.hudi.rollback import rollback
+from bucketingest.hudi.rollback import late_files, rollback
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 from bucketingest.write import coordinator
@@ -35,9 +35,9 @@ def found(*signs: str, seeds: Iterable[int] = range(SCHEDULES_MAX)) -> bool:
     return any(sign in violation for verdict in verdicts for violation in verdict.violations for sign in signs)
 
 
-def seeds_where(wanted: Callable[[Features], bool]) -> Iterable[int]:
+def seeds_where(wanted: Callable[[Features], bool], most: int = SCHEDULES_MAX) -> Iterable[int]:
     """The first schedules with the events that a test needs."""
-    return islice((seed for seed in range(10_000) if wanted(features_of(seed))), SCHEDULES_MAX)
+    return islice((seed for seed in range(20_000) if wanted(features_of(seed))), most)
 
 
 def test_a_decision_that_can_be_made_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_rows_that_are_left_out_are_found(monkeypatch: pytest.MonkeyPatch) -> No
     original = append_handle.AppendHandle.append
 
     def append(self: append_handle.AppendHandle, rows: Any, size_bytes: int) -> None:
-        original(self, rows.slice(1) if rows.num_rows > 3 else rows, size_bytes)
+        original(self, rows.slice(1) if rows.num_rows > 1 else rows, size_bytes)
 
     monkeypatch.setattr(append_handle.AppendHandle, "append", append)
     assert found("lost")
@@ -85,6 +85,8 @@ def test_a_position_that_is_not_read_from_the_table_is_found(monkeypatch: pytest
 
 def test_files_that_a_rollback_leaves_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollback, "files_of_instant", lambda *_: [])
+    monkeypatch.setattr(late_files, "list_data", lambda *_: iter(()))  # the second line of defence
+    monkeypatch.setattr(late_files, "files_of_instant", lambda *_: [])
     assert found("an orphan")
 
 
@@ -93,10 +95,14 @@ def test_an_instant_that_is_never_finished_is_found(monkeypatch: pytest.MonkeyPa
     assert found("still pending")
 
 
+def _resumes_an_edited_query(features: Features) -> bool:
+    return features.edits[:1] in {("sql",), ("deletes",)} and features.kills > 2 and not features.visits
+
+
 def test_rows_of_another_query_that_stay_in_a_resumed_micro_batch_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "CoordinatorSettings", lambda *a, **k: CoordinatorSettings(*a, **(k | {"work": ""})))
     monkeypatch.setattr(InstantWriter, "check_files", lambda *_: None)  # the second line of defence
-    edited = seeds_where(lambda features: bool({"sql", "deletes"} & set(features.edits)))
+    edited = seeds_where(_resumes_an_edited_query, most=300)
     assert found("there but should not be", "in the files 2 times", seeds=edited)
 
 
