@@ -14,6 +14,7 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import path_of
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean_and_archive import Guarded, archive_old
+from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import KEPT_FOR, KEPT_INSTANTS, Journal
@@ -78,6 +79,37 @@ def test_an_attempt_that_wakes_up_in_its_decision_when_all_is_forgotten_complete
     assert table.attempt().coordinator.position == offsets(2, 3)
     assert table.visible_keys() == ["k0", "k1", "k2"]
     assert table.leftovers() == []
+
+
+def test_an_attempt_that_wakes_up_before_it_completes_what_it_had_decided_completes_nothing(table: TestTable) -> None:
+    """Its first completed file failed; another attempt completed the instant meanwhile, and it is archived."""
+    seconds = 0.0
+
+    class Paused(PassingStorage):
+        failed = woke_up = False
+
+        def create(self, path: str, data: Data) -> None:
+            if path.endswith(".deltacommit") and not self.failed:
+                self.failed = True
+                raise StorageUnavailable("a test")
+            super().create(path, data)
+
+        def exists(self, path: str) -> bool:
+            nonlocal seconds
+            found = super().exists(path)
+            if self.failed and not self.woke_up:
+                self.woke_up = True
+                table.attempt().run(offsets(2, 3), [row("k2")])
+                forget_all(table)
+                archive_and_go_on(table)
+                seconds += 3600
+            return found
+
+    paused = Paused(table.storage)
+    with suppress(BucketIngestError):
+        table.attempt(paused, forward=lambda: seconds, max_retries=1).run(offsets(0, 2), ROWS)
+    assert paused.woke_up
+    assert table.visible_keys() == ["k0", "k1", "k2"]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from bucketingest.hudi.errors import InstantExists
@@ -23,7 +24,7 @@ from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost, WriteError
-from bucketingest.write.instant_look import LOOK_MAX
+from bucketingest.write.instant_look import fresh_look
 from bucketingest.write.instants.bucket_groups import BucketGroups
 from bucketingest.write.instants.commit_content import commit_metadata, is_of_pipeline, pending_metadata
 from bucketingest.write.instants.journal import Journal
@@ -38,7 +39,6 @@ from bucketingest.write.rows.write_status import WriteStatus
 from bucketingest.write.table_groups import TableGroups
 
 _REQUEST_ATTEMPTS: Final = 10
-_LOOKS_MAX: Final = 3
 
 
 class InstantWriter:
@@ -207,12 +207,13 @@ class InstantWriter:
         decision, completed = self._journal.decision(instant), False
         if decision is None:
             with self._identity.lock():
-                wanted, looked = self._freshly_wanted(instant, entries)
+                checks = partial(self._wanted, instant, entries)
+                wanted, look = fresh_look(self._storage.url, self._identity.forward, checks)
                 decision = self._journal.decide(instant, wanted)
                 # After a pause the decision of a newer attempt may have been forgotten: then look again, as a start.
-                completed = decision is wanted and isinstance(wanted, CommitDecision) and self._is_fresh(looked)
-                if completed and isinstance(wanted, CommitDecision):
-                    complete(self._storage, instant, wanted.completion_time, wanted.content)
+                if decision is wanted and isinstance(decision, CommitDecision) and look.is_fresh:
+                    complete(self._storage, instant, decision.completion_time, decision.content)
+                    completed = True
         if isinstance(decision, AbortDecision):
             self.executor.abort(instant, decision.reason)
             raise InstantAborted(f"instant {instant} was aborted: {decision.reason}; its rows are written again")
@@ -227,21 +228,6 @@ class InstantWriter:
             self._storage
         )  # switched on since the last check, it hides this commit from readers
         return decision
-
-    def _freshly_wanted(self, instant: str, entries: Sequence[LedgerEntry]) -> tuple[Decision, float]:
-        """The decision to make, by checks not older than `LOOK_MAX`, and when they began. Raises as they do."""
-        for _ in range(_LOOKS_MAX):
-            looked = self._identity.forward()
-            wanted = self._wanted(instant, entries)
-            if self._is_fresh(looked):
-                return wanted, looked
-        raise WriteError(
-            f"{self._storage.url}: the checks before a commit take longer than {LOOK_MAX}: the storage is too slow, or "
-            "this process is paused again and again; it is not committed"
-        )
-
-    def _is_fresh(self, looked: float) -> bool:
-        return self._identity.forward() - looked < LOOK_MAX.total_seconds()
 
     def _wanted(self, instant: str, entries: Sequence[LedgerEntry]) -> Decision:
         """Make all checks that can still stop the commit; returns the decision to make.

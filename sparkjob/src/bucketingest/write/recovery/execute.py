@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from bucketingest.hudi.errors import RollbackError
 from bucketingest.hudi.history.archived import archived_times, is_archived, is_settled
@@ -24,6 +25,7 @@ from bucketingest.hudi.timeline.overtaking import came_too_late, overtaken_by
 from bucketingest.hudi.timeline.timeline import Timeline, complete, completed_files, path_of
 from bucketingest.storage import Storage
 from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost, WriteError
+from bucketingest.write.instant_look import fresh_look
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision, CommitDecision, LedgerEntry
@@ -52,25 +54,28 @@ class InstantExecutor:
 
     def try_complete(self, instant: str, decision: CommitDecision) -> str | None:
         """Complete an instant that was decided before, by this attempt or another one. Returns the reason if it is too
-        late: then it must be rolled back. Raises FencedOut, and as `check_not_overtaken` does.
+        late: then it must be rolled back. Raises FencedOut, and as `fresh_look` and `check_not_overtaken` do.
         """
         with self._identity.lock():
-            timeline = Timeline.load(self._storage)
-            found = timeline.find(instant)
-            why = None
-            if found is None and is_archived(self._storage, instant):
-                return None
-            if found is None or not found.is_completed:
-                why = self._refusal(timeline, instant, decision)
-                if why is None:
-                    complete(self._storage, instant, decision.completion_time, decision.content)
-            elif (
-                found.completion_time != decision.completion_time
-            ):  # this process was paused until the decision was deleted
-                raise completed_by_another(self._storage, found)
+            checks = partial(self._to_complete, instant, decision)
+            (is_open, why), _ = fresh_look(self._storage.url, self._identity.forward, checks)
+            if is_open and why is None:
+                complete(self._storage, instant, decision.completion_time, decision.content)
         if why is None:
             self.check_not_overtaken(instant)
         return why
+
+    def _to_complete(self, instant: str, decision: CommitDecision) -> tuple[bool, str | None]:
+        """Whether a decided instant is not complete yet, and why it must not be completed any more."""
+        timeline = Timeline.load(self._storage)
+        found = timeline.find(instant)
+        if found is None and is_archived(self._storage, instant):
+            return False, None
+        if found is None or not found.is_completed:
+            return True, self._refusal(timeline, instant, decision)
+        if found.completion_time != decision.completion_time:  # this process was paused until the decision was deleted
+            raise completed_by_another(self._storage, found)
+        return False, None
 
     def complete(self, instant: str, decision: CommitDecision, entries: Sequence[LedgerEntry]) -> None:
         """Complete it as `try_complete` does, then close it. Raises InstantAborted if it was rolled back instead."""

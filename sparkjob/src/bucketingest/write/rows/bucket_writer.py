@@ -249,6 +249,7 @@ class BucketWriter:
             return
         path = closed[0][0].partition_path
         if path not in self._partitions:
+            self._look.renew()
             ensure_partition_metadata(self._storage, path, self._plan.instant_time)
             self._partitions.add(path)
         # One part for each publisher: to hand over each file alone takes a tenth of the time to write a small one.
