@@ -17,7 +17,7 @@ from bucketingest.hudi.history.manifest import load_manifest
 from bucketingest.hudi.history.writer import settle
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.plan import rolled_back_instants
-from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.hudi.rollback.rollback import Lock, rollback_targets
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.timeline.instant import ROLLBACK
 from bucketingest.hudi.timeline.instant_time import parse_time
@@ -42,8 +42,6 @@ log = logging.getLogger(__name__)
 
 _RUNS_MAX = 300
 """Archivals at once: each moves some instants, and holds the lock meanwhile."""
-
-
 _VOID: Final = frozenset({"aborted", "overtaken"})
 """Objects of an instant whose rows do not count as in the table."""
 _ONLY_WHAT_HIDES: Final = ArchiveRules(keep_min=sys.maxsize)
@@ -73,9 +71,8 @@ def clean(table: Guarded, retention: Retention) -> Cleaned:
     """
     refuse_metadata_table(table.storage)
     remove_put_back(table)
-    decisions = StoredDecisions(table.storage)
-    cleaned = clean_table(table.storage, retention, clean_options(table))
-    decisions.forget(table.clock())
+    cleaned = clean_table(table.storage, retention, CleanOptions(table.lock, table.check, clock=table.clock))
+    StoredDecisions(table.storage).forget(table.clock())
     for result in cleaned.results:
         log.info("cleaned", extra={"clean": result.request_time, "files": result.files})
     return cleaned
@@ -98,11 +95,6 @@ def remove_put_back(table: Guarded) -> None:
         put_back(storage, timeline, horizon)
     if hidden:
         _archive(table, _ONLY_WHAT_HIDES)
-
-
-def clean_options(table: Guarded) -> CleanOptions:
-    """How the table is cleaned."""
-    return CleanOptions(table.lock, table.check, clock=table.clock)
 
 
 def archive_old(
@@ -129,9 +121,10 @@ def archive_old(
 def _look_for_all(table: Guarded) -> None:
     """Before the archive: what nobody has looked at for a pipeline stays on the timeline."""
     timeline = Timeline.load(table.storage)
+    rolled_back = rollback_targets(table.storage, timeline)
     for pipeline in pipelines(table.storage):
         table.check()
-        look_for(table.storage, timeline, pipeline)
+        look_for(table.storage, timeline, pipeline, rolled_back)
 
 
 def _archive(table: Guarded, rules: ArchiveRules, damaged: Collection[Damaged] = ()) -> ArchiveResult:
@@ -174,8 +167,9 @@ def held_back(storage: Storage, now: datetime, damaged: Collection[Damaged] = ()
     kept = dict(_merging(storage, timeline, now))
     aborted: set[str] = set()
     for pipeline in pipelines(storage):
-        kept |= dict(_kept(Journal(storage, pipeline), timeline, rollbacks, now))
-        aborted |= set(Journal(storage, pipeline).aborted())
+        journal = Journal(storage, pipeline)
+        kept |= dict(_kept(journal, timeline, rollbacks, now))
+        aborted.update(journal.aborted())
     aborted -= {instant.request_time for instant in timeline.instants}
     kept |= {each.file.instant: f"its data file {each.file.path} is damaged" for each in damaged}
     hidden = max(hidden_writes(storage, timeline), default="")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 
@@ -17,7 +16,8 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline, completed_files, create_inflight, create_requested, path_of
-from bucketingest.services.clean_and_archive import Guarded, clean_options
+from bucketingest.services.clean.choose import DEFAULT_RETENTION
+from bucketingest.services.clean_and_archive import Guarded, clean
 from bucketingest.services.compaction.holder import KEPT, KEPT_FOR
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import propose
@@ -121,10 +121,10 @@ def test_a_crash_meanwhile_keeps_no_clean_from_its_work(old: Written, dies_at: i
     storage = old.storage
     with pytest.raises(Crash):
         CompactionJournal(CrashingStorage(storage, dies_at, after_effect=after_effect)).forget(1)
-    clean_options(Guarded(storage, nullcontext, lambda: None, utc_now))
+    clean(Guarded.to_read(storage), DEFAULT_RETENTION)
     sweep(storage)
     assert numbers(storage) == [2, 3, 4]
-    clean_options(Guarded(storage, nullcontext, lambda: None, utc_now))
+    clean(Guarded.to_read(storage), DEFAULT_RETENTION)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from bucketingest.hudi.timeline.instant import Instant
 from bucketingest.services.archive.choose import ArchiveRules, Pin
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Choice, Retention
 from bucketingest.services.clean.execute import choose_now
-from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean, clean_options
+from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean
 
 
 def retention(retain: str | None, versions: int | None) -> Retention:
@@ -35,7 +35,7 @@ def clean_table(choice: TableChoice, retention: Retention, *, dry_run: bool, as_
     Raises TableLeased if a job holds the table, CleanRefused, UnsupportedTable, and what reading and writing raises.
     """
     if dry_run:
-        chosen = choose_now(storage := choice.open(), retention, clean_options(Guarded.to_read(storage)))
+        chosen = choose_now(choice.open(), retention)
         files = 0 if chosen.plan is None else sum(map(len, chosen.plan.files.values()))
     else:
         with held(choice) as owned:

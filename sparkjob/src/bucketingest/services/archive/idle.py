@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.timeline.instant import Instant
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.facts import newest_positions
@@ -21,13 +20,14 @@ def idle_pipelines(storage: Storage, timeline: Timeline, old: Sequence[Instant])
     return {pipeline: time for pipeline, time in positions.items() if time <= old[-1].request_time}
 
 
-def look_for(storage: Storage, timeline: Timeline, pipeline: str) -> None:
+def look_for(storage: Storage, timeline: Timeline, pipeline: str, rolled_back: Collection[str]) -> None:
     """Look at compactions and rollbacks on behalf of a pipeline that may never do so again: what they took from it is
-    marked in its journal, where its next start finds it. The caller holds the table.
+    marked in its journal, where its next start finds it. The caller holds the table. `rolled_back`: request times that
+    the timeline's rollbacks name.
     """
     journal = Journal(storage, pipeline)
     if journal.instants():
-        mark_rolled_back(storage, journal, timeline, rollback_targets(storage, timeline))
+        mark_rolled_back(storage, journal, timeline, rolled_back)
         audit(storage, journal, timeline, journal.audited(), archived_unseen(storage, journal))
 
 

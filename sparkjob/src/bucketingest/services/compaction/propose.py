@@ -140,9 +140,9 @@ class TableNow:
         busy = frozenset((*replaced, *_busy(storage, timeline), *_unplaced(storage, timeline, view)))
         return cls(table, timeline, schema, view, replaced, busy)
 
-    def times(self, storage: Storage) -> set[str]:
-        """Every time that anybody has used."""
-        return {*self.timeline.times, *archived_times(storage), *claimed(storage)}
+    def times(self, storage: Storage, ours: Collection[str]) -> set[str]:
+        """Every time that anybody has used. `ours`: what pipelines claimed."""
+        return {*self.timeline.times, *archived_times(storage), *ours}
 
     def damage(self, groups: Collection[Group]) -> tuple[Damaged, ...]:
         """Files that these file groups lack. Raises as `look_for_damage`."""
@@ -189,21 +189,23 @@ def propose_for(
     accept_damage: bool = False,
 ) -> Look:
     """The same for a table that was looked at."""
-    busy = found.busy.union(skipped)
+    busy, backlog = found.busy.union(skipped), LogBacklog.of(found.view, found.replaced)
     due, left_out = due_groups(found.view, busy, triggers, now)
+    if not due:
+        return Look(backlog, None)
+    ours = claimed(storage)
+    compaction = quiet_time(found.timeline, found.times(storage, ours), ours, now)
+    if compaction is None:
+        log.info("compaction waits for the end of the open instant")
+        return Look(backlog, None)
     damaged = () if accept_damage else found.damage({each.operation.group for each in due})
     if damaged:
         due, left_out = due_groups(found.view, busy.union(each.group for each in damaged), triggers, now)
     chosen = _limited(due)
-    backlog = LogBacklog.of(found.view, found.replaced)
     if not chosen:
         return Look(backlog, None, damaged)
     beyond = due[len(chosen) :]
     plan = plan_of(chosen, [*left_out, *(each.operation.group for each in beyond)], {OURS: "1"})
-    compaction = quiet_time(found.timeline, found.times(storage), claimed(storage), now)
-    if compaction is None:
-        log.info("compaction waits for the end of the open instant")
-        return Look(backlog, None, damaged)
     record = PlanRecord.of(compaction, schema_json(found.schema), MERGE_VERSION, found.known, plan)
     return Look(backlog, Proposal(record, tuple(chosen), len(beyond), services_of(found.timeline)), damaged)
 

@@ -23,12 +23,11 @@ _CHUNKS: Final = 64
 """Chunks that a plan has if it has so many operations: executors share the work by chunks."""
 
 OURS: Final = "bucketingest.services"
-ADDED: Final = "bucketingest.added"
-"""In the extra metadata of a compaction's commit: paths of the log files that it merged besides those of its plan, one
-a line, as long as the commit is on the timeline or in the history. A clean deletes no slice of which it does not know
-that all was merged.
-"""
 """Key of a plan's and a commit's extra metadata: it is ours."""
+ADDED: Final = "bucketingest.added"
+"""Key of a commit's extra metadata: paths of the log files that it merged besides those of its plan, one a line. A
+clean deletes a slice only if it knows that each of its log files was merged.
+"""
 
 
 def size_of(plan: CompactionPlan) -> int:

@@ -14,7 +14,7 @@ from bucketingest.hudi.table.schema import schema_json
 from bucketingest.hudi.timeline.instant_time import format_time, newest_time, parse_time
 from bucketingest.index.assignment.plan import new_file_id
 from bucketingest.index.state.store import keeps_state
-from bucketingest.services.compaction.propose import TableNow
+from bucketingest.services.compaction.propose import TableNow, claimed
 from bucketingest.services.regroup.choose import MergeTriggers, Small, due_merges, small_groups
 from bucketingest.services.regroup.journal import MergeJournal
 from bucketingest.services.regroup.records import MergedSlice, MergePlan, NewGroup
@@ -68,16 +68,17 @@ def propose_merge(
     """
     if not keeps_state(found.table):
         return MergeLook(SmallGroups(), None)
-    busy = found.busy.union(resting)
+    busy, small = found.busy.union(resting), count_small(found, triggers)
     due = due_merges(found.view, busy, triggers, size_max)
+    instant = _instant(storage, found) if due else None
+    if instant is None:
+        return MergeLook(small, None)
     groups = {each.group for merged in due for each in merged}
     damaged = found.damage(groups)
     if damaged:  # a merge would make the loss final
         others = due_merges(found.view, busy.union(each.group for each in damaged), triggers, size_max)
         due = tuple(merged for merged in others if groups.issuperset(each.group for each in merged))
-    small = count_small(found, triggers)
-    instant = _instant(storage, found) if due else None
-    if instant is None:
+    if not due:
         return MergeLook(small, None, damaged)
     new_groups = tuple(_new_group(each, instant, number) for number, each in enumerate(due))
     plan = MergePlan(instant, schema_json(found.schema), found.known, found.timeline.first_active, new_groups)
@@ -85,7 +86,7 @@ def propose_merge(
 
 
 def _instant(storage: Storage, found: TableNow) -> str | None:
-    used = found.times(storage) | rollback_targets(storage, found.timeline)
+    used = found.times(storage, claimed(storage)) | rollback_targets(storage, found.timeline)
     completed = {each.completion_time or "" for each in found.timeline.completed_commits}
     return free_time(found.timeline.first_active, used, completed, newest_merge(storage))
 
