@@ -1,0 +1,66 @@
+"""The page of the objects on storage is whole: no schedule writes an object of ours that it does not list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from bucketingest.hudi.naming import OWN_DIRECTORY
+from support.pages import ROOT
+from support.simulation.runs import run_quietly
+from support.simulation.store import Objects
+
+PAGE = ROOT / "docs/storage-layout.md"
+SCHEDULES = 24
+ELSEWHERE = {
+    "aborted/<instant>",
+    "beginning/<digest>",
+    "files/batch/<n>",
+    "files/id",
+    "files/seen/<n>",
+    "lease/<n>",
+    "services/compaction/<n>/round/<r>/claim/<chunk>/<k>",
+}
+"""Rows of the page that these schedules do not need."""
+
+
+def rows() -> Iterator[str]:
+    """Names in the first column of the tables of our own directory."""
+    own = PAGE.read_text().partition("## Of a pipeline")[2].partition("## Outside the table")[0]
+    for line in own.splitlines():
+        if line.startswith("| `"):
+            names = re.findall(r"`([^`]+)`", line.split("|")[1])
+            folder = names[0].rpartition("/")[0]
+            yield names[0]
+            # Those after the first are beside it; what has a folder of its own is below the object's number.
+            for name in names[1:]:
+                yield f"{folder}/{name}"
+
+
+def pattern(row: str) -> re.Pattern[str]:
+    shared = row.startswith((".bucketingest-", "lease/", "services/", "state/"))
+    return re.compile(("" if shared else "[^/]+/") + re.sub(r"<[a-z]+>", "[^/]+", row))
+
+
+def written(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    names = set()
+
+    def created(self: Objects, path: str, content: bytes) -> None:
+        names.add(path)
+        original(self, path, content)
+
+    original = Objects.create
+    monkeypatch.setattr(Objects, "create", created)
+    for seed in range(SCHEDULES):
+        assert not run_quietly(seed, state=bool(seed % 2)).violations
+    return {name.removeprefix(f"{OWN_DIRECTORY}/") for name in names if name.startswith(f"{OWN_DIRECTORY}/")}
+
+
+def test_every_object_is_on_the_page_and_every_row_of_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = {row: pattern(row) for row in rows()}
+    names = written(monkeypatch)
+    assert {name for name in names if not any(each.fullmatch(name) for each in listed.values())} == set()
+    unused = {row for row, each in listed.items() if not any(each.fullmatch(name) for name in names)}
+    assert unused - ELSEWHERE == set()
