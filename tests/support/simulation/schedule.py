@@ -72,7 +72,10 @@ class Schedule:
         features, self._arranged = arrange(with_services(draw_features(rng), seed), event_of(seed, wanted=event), seed)
         self._features = features
         self._kind = rng.choice(list(_KINDS))
-        self._world = World(f"schedule {seed}", _KINDS[self._kind], faults=rng.randint(1, _FAULTS_MAX))
+        chances = _KINDS[self._kind]
+        if "add column" in features.services:  # our completed file may land after the column came, and hide it
+            chances = replace(chances, late=0)
+        self._world = World(f"schedule {seed}", chances, faults=rng.randint(1, _FAULTS_MAX))
         rows = draw_rows(
             rng, rng.randint(12, 36) if features.serves else rng.randint(8, 30), growing=features.compacts or state
         )
