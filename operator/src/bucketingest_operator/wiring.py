@@ -24,13 +24,14 @@ from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.metrics.http_server import serving
 from bucketingest_operator.metrics.operator_metrics import Metrics
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
-from bucketingest_operator.observe.compaction_reading import AnyJob, read_any_job
+from bucketingest_operator.observe.compaction_reading import AnyJob
 from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
-from bucketingest_operator.observe.job_reading import ConfigSeen, read_config
+from bucketingest_operator.observe.job_reading import ConfigSeen
 from bucketingest_operator.observe.observe import Copies, Observer
-from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
+from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient
+from bucketingest_operator.observe.readers import Readers, Unreadable
 from bucketingest_operator.passes import WORKERS, Passes, PassMetrics
 from bucketingest_operator.work_queue import WorkQueue
 
@@ -73,7 +74,8 @@ class Operator:
         self._stopping = asyncio.Event()
         self._queue = WorkQueue()
         self._metrics = Metrics()
-        self._inventory = Inventory(self._queue.add, self._removed)
+        self._unreadable = Unreadable()
+        self._inventory = Inventory(self._queue.add, self._removed, self._unreadable)
         self._passes: Passes | None = None
         self._observer: Observer | None = None
         self._claims: WatchClaims | None = None
@@ -113,6 +115,7 @@ class Operator:
                 resources=lambda: len(self._inventory),
                 overdue=lambda: self._queue.overdue,
                 calls=lambda: api.calls,
+                unreadable=lambda: self._unreadable.count,
             )
             resources = ResourceMetrics(self._inventory, self._passes.memory_of, acts_in)
 
@@ -158,14 +161,15 @@ class Operator:
             await _cancel(parts)
 
     def _make_passes(self, api: Api, progress: ProgressClient, acts_in: Callable[[str], bool]) -> Passes:
+        readers = Readers(self._unreadable)
         for namespace in self._options.namespaces or (None,):
             self._copies[namespace] = Copies(
-                Mirror[PodSeen](api, PODS, namespace, MANAGED, keep=read_pod, changed=self._pod_changed),
-                Mirror[AnyJob](api, JOBS, namespace, MANAGED, keep=read_any_job, changed=self._changed),
-                Mirror[ConfigSeen](api, CONFIG_MAPS, namespace, MANAGED, keep=read_config, changed=self._changed),
+                Mirror[PodSeen](api, PODS, namespace, MANAGED, keep=readers.pod, changed=self._pod_changed),
+                Mirror[AnyJob](api, JOBS, namespace, MANAGED, keep=readers.job, changed=self._changed),
+                Mirror[ConfigSeen](api, CONFIG_MAPS, namespace, MANAGED, keep=readers.config, changed=self._changed),
             )
         probe = ExecutorProbe(api, self._options.settings)
-        observer = self._observer = Observer(api, progress, self._inventory, self._copies, probe)
+        observer = self._observer = Observer(api, progress, self._inventory, self._copies, probe, readers=readers)
         metrics = PassMetrics(self._metrics.took, self._metrics.failed)
         passes = Passes(
             api,

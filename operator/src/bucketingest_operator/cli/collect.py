@@ -14,15 +14,17 @@ from typing import Any, Final
 
 from bucketingest.exit_codes import ExitCode
 from bucketingest.redaction import Redactor, without_secrets
+from bucketingest.spec.reading.json_text import parse_json
 from bucketingest_operator.cli.bundle import DECISIONS, BundleWriter
 from bucketingest_operator.cli.cluster import Cluster
 from bucketingest_operator.cli.decisions import OperatorLog
 from bucketingest_operator.cli.errors import ClusterError, ContainerUnreachable, NotThere
 from bucketingest_operator.cli.stripping import strip_line, strip_text, stripped
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, Kind
-from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL
+from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL, UID_LABEL
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.pod_specs import DRIVER_CONTAINER, HTTP_PORT
+from bucketingest_operator.observe.pod_reading import attempt_of
 
 Object = dict[str, Any]
 
@@ -155,7 +157,7 @@ class Collector:
                 path = f"{PODS.path(self._wanted.namespace)}/{_name(pod)}:{HTTP_PORT}/proxy/progress"
                 report = self._cluster.get(path)
             except ClusterError:  # the user may lack the right to the proxy, or the API server may not reach pods
-                report = json.loads(self._run(pod, _ASK_PROGRESS, _PROGRESS_BYTES))
+                report = parse_json(self._run(pod, _ASK_PROGRESS, _PROGRESS_BYTES))
             self._bundle.add_json("progress.json", without_secrets(report, _redact))
 
     def _timeline(self, pod: Object, table: str) -> None:
@@ -164,7 +166,7 @@ class Collector:
         with self._noting("timeline.txt"):
             self._bundle.add("timeline.txt", strip_text(self._run(pod, ["inspect", table], _INSPECT_BYTES)))
         with self._noting("timeline.json"):
-            report = json.loads(self._run(pod, ["inspect", table, "--json"], _INSPECT_BYTES))
+            report = parse_json(self._run(pod, ["inspect", table, "--json"], _INSPECT_BYTES))
             self._bundle.add_json("timeline.json", without_secrets(report, _redact))
 
     def _run(self, pod: Object, arguments: list[str], bytes_max: int) -> str:
@@ -209,7 +211,7 @@ _ASK_PROGRESS: Final = [
 def newest_running_driver(pods: list[Object]) -> Object | None:
     """The driver pod of the newest attempt, if it runs. Pure."""
     drivers = [pod for pod in pods if pod["metadata"].get("labels", {}).get(ROLE_LABEL) == "driver"]
-    newest = max(drivers, key=lambda pod: int(pod["metadata"]["labels"].get(ATTEMPT_LABEL, "0")), default=None)
+    newest = max(drivers, key=lambda pod: attempt_of(pod["metadata"]["labels"]) or 0, default=None)
     if newest is None or newest.get("status", {}).get("phase") != "Running":
         return None
     return newest

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.decide.failures import failure_of
 
 Object = dict[str, Any]
@@ -43,7 +44,18 @@ class Row:
 
 
 def row_of(found: Object, now: datetime) -> Row:
-    """The line of a BucketIngest; a missing value is a dash."""
+    """The line of a BucketIngest; a missing value is a dash. What its author wrote hides no other line."""
+    try:
+        row = _row(found, now)
+    except Exception:  # noqa: BLE001 - whatever one status holds, the others are shown
+        missing = dict.fromkeys((each.name for each in fields(Row)), NONE)
+        metadata = found["metadata"]
+        who = {"namespace": str(metadata.get("namespace", "")), "name": str(metadata["name"])}
+        row = Row(**{**missing, **who, "note": "its status cannot be read"})
+    return Row(**{each.name: plain(getattr(row, each.name)) for each in fields(Row)})
+
+
+def _row(found: Object, now: datetime) -> Row:
     metadata, status = found["metadata"], found.get("status") or {}
     conditions = {each.get("type"): each for each in status.get("conditions") or ()}
     commit, lag = status.get("lastCommit") or {}, status.get("lag") or {}

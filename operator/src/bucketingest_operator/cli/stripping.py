@@ -8,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from bucketingest.redaction import HIDDEN, Redactor, without_secrets
+from bucketingest.spec.reading.json_text import parse_json
 
 Object = dict[str, Any]
 
@@ -37,7 +38,7 @@ def strip_file(name: str, text: str) -> str:
     if name.endswith((".yaml", ".yml")):
         try:
             documents = [_without_environment(each) for each in yaml.safe_load_all(text)]
-        except yaml.YAMLError:
+        except (yaml.YAMLError, RecursionError, ValueError):  # also: too deep, or a number that is none
             return strip_text(text)
         cleaned = [without_secrets(each, _redact) for each in documents]
         return yaml.safe_dump_all(cleaned, sort_keys=False, allow_unicode=True, width=120)
@@ -55,7 +56,7 @@ def strip_line(line: str) -> str:
     """One line without secrets. Pure."""
     if line.startswith("{"):
         try:
-            return json.dumps(without_secrets(json.loads(line), _redact), ensure_ascii=False)
+            return json.dumps(without_secrets(parse_json(line), _redact), ensure_ascii=False)
         except ValueError:
             pass
     return _redact(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -13,6 +14,8 @@ _SPEC_DIGEST: Final = f"{API_GROUP}/spec-digest"
 _FIXED_DIGEST: Final = f"{API_GROUP}/fixed-digest"
 _NONCE: Final = f"{API_GROUP}/restart"
 _FAILURES: Final = f"{API_GROUP}/failures"
+_FAILURES_FORM: Final = re.compile(r"([0-9]{1,10}(,[0-9]{1,10}){0,999})?")
+"""Unix times up to the year 2286, of more failures than a window holds."""
 
 
 def input_annotations(attempt_input: AttemptInput) -> dict[str, str]:
@@ -29,10 +32,8 @@ def parse_attempt_input(annotations: Mapping[str, str]) -> AttemptInput | None:
     """The input in annotations; None if they have none, or if it cannot be parsed."""
     if _SPEC_DIGEST not in annotations or _FIXED_DIGEST not in annotations:
         return None
-    try:
-        failures = tuple(
-            datetime.fromtimestamp(int(each), UTC) for each in annotations.get(_FAILURES, "").split(",") if each
-        )
-    except (ValueError, OverflowError):
+    text = annotations.get(_FAILURES, "")
+    if not _FAILURES_FORM.fullmatch(text):
         return None
+    failures = tuple(datetime.fromtimestamp(int(each), UTC) for each in text.split(",") if each)
     return AttemptInput(annotations[_SPEC_DIGEST], annotations[_FIXED_DIGEST], annotations.get(_NONCE, ""), failures)

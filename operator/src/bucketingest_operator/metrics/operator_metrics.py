@@ -63,6 +63,7 @@ class Metrics:
         resources: Callable[[], int],
         overdue: Callable[[], float],
         calls: Callable[[], int],
+        unreadable: Callable[[], int],
     ) -> None:
         """Read these values from other parts at each scrape."""
         shown: dict[str, tuple[str, Callable[[], float]]] = {
@@ -73,6 +74,10 @@ class Metrics:
             "bucketingest_operator_resources": ("BucketIngests that are watched.", resources),
             "bucketingest_operator_queue_delay_seconds": ("How late the next pass is.", overdue),
             "bucketingest_operator_api_calls": ("Calls of the Kubernetes API since the start.", calls),
+            "bucketingest_operator_unreadable_objects": (
+                "How often an object could not be read and was left out, since the start.",
+                unreadable,
+            ),
         }
         for name, (text, value) in shown.items():
             Gauge(name, text, registry=self.registry).set_function(value)

@@ -10,7 +10,7 @@ from bucketingest_operator.manifests.merging_jobs import COMPACTION, COMPACTION_
 from bucketingest_operator.observation import CompactionJob, JobState
 from bucketingest_operator.observe.job_reading import JobSeen, read_job
 from bucketingest_operator.observe.ownership import Controller, controller_of
-from bucketingest_operator.observe.pod_reading import SHOWN, read_time
+from bucketingest_operator.observe.pod_reading import read_time, short, whole_number
 from bucketingest_operator.observe.preflight_reading import PreflightSeen, read_preflight
 
 Object = dict[str, Any]
@@ -40,9 +40,9 @@ def read_compaction_job(job: Object) -> CompactionJobSeen | None:
     """The Job; None if its labels and annotations are not those of a compaction's."""
     metadata, status = job["metadata"], job.get("status") or {}
     annotations = metadata.get("annotations") or {}
-    number, _, round_number = annotations.get(COMPACTION, "").partition("/")
+    number, round_number = map(whole_number, annotations.get(COMPACTION, "").partition("/")[::2])
     is_ours = (metadata.get("labels") or {}).get(ROLE_LABEL) == COMPACTION_ROLE
-    if not is_ours or not (number.isdecimal() and round_number.isdecimal()):
+    if not is_ours or number is None or round_number is None:
         return None
     ends = [
         each for each in status.get("conditions") or () if each.get("status") == "True" and each.get("type") in _ENDS
@@ -51,8 +51,8 @@ def read_compaction_job(job: Object) -> CompactionJobSeen | None:
     at = end.get("lastTransitionTime")
     found = CompactionJob(
         name=metadata["name"],
-        number=int(number),
-        round=int(round_number),
+        number=number,
+        round=round_number,
         digest=annotations.get(COMPACTION_DIGEST, ""),
         state=_ENDS[end["type"]] if end else JobState.RUNNING,
         created_at=read_time(metadata["creationTimestamp"]),
@@ -60,6 +60,6 @@ def read_compaction_job(job: Object) -> CompactionJobSeen | None:
         terminating="deletionTimestamp" in metadata,
         active=status.get("active") or 0,
         ready=status.get("ready") or 0,
-        message=(end.get("message") or "")[:SHOWN],
+        message=short(end.get("message") or ""),
     )
     return CompactionJobSeen(found, metadata["namespace"], controller_of(metadata))

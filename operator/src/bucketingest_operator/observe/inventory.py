@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from bucketingest_operator.observe.readers import Unreadable
 from bucketingest_operator.observe.resource_reading import read_resource, table_of
 from bucketingest_operator.resource import Resource
 
@@ -21,9 +22,13 @@ class Inventory:
     Args:
         changed: Called with the UID of each resource whose next pass may decide something new.
         removed: Called with the UID of each resource that no longer exists.
+        unreadable: Where those are noted that cannot be read.
     """
 
-    def __init__(self, changed: Callable[[str], None], removed: Callable[[str], None]) -> None:
+    def __init__(
+        self, changed: Callable[[str], None], removed: Callable[[str], None], unreadable: Unreadable | None = None
+    ) -> None:
+        self._unreadable = unreadable or Unreadable()
         self._changed = changed
         self._removed = removed
         self._resources: dict[str, Resource] = {}
@@ -43,7 +48,7 @@ class Inventory:
         return self._resources.get(uid)
 
     def take(self, body: Object, *, quiet: bool = False, instead_of: str | None = None) -> None:
-        """Store a resource from the API server; ignore it if it is older than the known one.
+        """Store a resource from the API server; ignore it if it is older than the known one, or cannot be read.
 
         Args:
             body: The resource.
@@ -51,6 +56,12 @@ class Inventory:
             instead_of: It was read when this version was already known, so it replaces it even if it is older: the API
                 server's data were restored from a backup.
         """
+        try:
+            self._take(body, quiet=quiet, instead_of=instead_of)
+        except Exception as error:  # noqa: BLE001 - whatever one resource does to its reader, the others are read
+            self._unreadable.note(body, error)
+
+    def _take(self, body: Object, *, quiet: bool, instead_of: str | None) -> None:
         uid = body["metadata"]["uid"]
         if uid in self._gone:
             return  # a late answer or event
@@ -62,8 +73,9 @@ class Inventory:
         restored = before is not None and before.version == instead_of != version
         if before is not None and not restored and not _newer(version, before.version):
             return
-        self._resources[uid] = read_resource(body, before)
-        self._name_table(uid, table_of(body))
+        found, table = read_resource(body, before), table_of(body)
+        self._resources[uid] = found
+        self._name_table(uid, table)
         if not quiet:
             self._changed(uid)
 

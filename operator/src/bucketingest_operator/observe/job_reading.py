@@ -11,7 +11,7 @@ from bucketingest_operator.manifests.attempt_input import parse_attempt_input
 from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL
 from bucketingest_operator.observation import AttemptInput, JobState, RollbackJob
 from bucketingest_operator.observe.ownership import Controller, controller_of
-from bucketingest_operator.observe.pod_reading import PodSeen, attempt_of
+from bucketingest_operator.observe.pod_reading import PodSeen, attempt_of, short
 
 Object = dict[str, Any]
 
@@ -52,7 +52,7 @@ def read_job(job: Object) -> JobSeen | None:
         # Set once none of its pods runs any more, unlike SuccessCriteriaMet and FailureTarget.
         if condition.get("status") == "True" and condition.get("type") in {"Complete", "Failed"}:
             state = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED
-            message = condition.get("message") or ""
+            message = short(condition.get("message") or "")
     return JobSeen(
         metadata["name"],
         attempt,

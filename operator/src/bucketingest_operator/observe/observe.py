@@ -23,15 +23,16 @@ from bucketingest_operator.observation import (
     Observation,
     PodReason,
 )
-from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen, read_any_job
+from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen
 from bucketingest_operator.observe.executor_probe import ExecutorProbe, waits_for_volumes
 from bucketingest_operator.observe.inventory import Inventory
-from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, read_config, rollback_jobs
+from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, rollback_jobs
 from bucketingest_operator.observe.last_good_reading import LastGoodReader
 from bucketingest_operator.observe.ownership import controlled_by, made_for
-from bucketingest_operator.observe.pod_reading import EndedDrivers, PodSeen, read_pod
+from bucketingest_operator.observe.pod_reading import EndedDrivers, PodSeen
 from bucketingest_operator.observe.preflight_reading import PreflightSeen, preflight_jobs
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
+from bucketingest_operator.observe.readers import Readers
 from bucketingest_operator.resource import Resource
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Observer:
         inventory: All resources.
         copies: The mirrors by namespace; under None those of the whole cluster.
         probe: Finds out why a driver has no executors.
+        readers: Read what live looks find.
     """
 
     def __init__(
@@ -80,7 +82,10 @@ class Observer:
         inventory: Inventory,
         copies: dict[str | None, Copies],
         probe: ExecutorProbe,
+        *,
+        readers: Readers,
     ) -> None:
+        self._readers = readers
         self._probe = probe
         self._api = api
         self._progress = progress
@@ -149,13 +154,14 @@ class Observer:
         return observation, talk
 
     async def _look_live(self, resource: Resource) -> Look:
+        read = self._readers
         labels, where = f"{UID_LABEL}={resource.uid}", resource.namespace
         (pods, _), (jobs, _), (configs, _) = await asyncio.gather(
             self._api.list(PODS, where, labels),
             self._api.list(JOBS, where, labels),
             self._api.list(CONFIG_MAPS, where, labels),
         )
-        return Look(_read(pods, read_pod), _read(jobs, read_any_job), _read(configs, read_config), live=True)
+        return Look(_read(pods, read.pod), _read(jobs, read.job), _read(configs, read.config), live=True)
 
     async def _nodes_gone(self, pods: Sequence[PodSeen]) -> set[str]:
         """Nodes that are no longer a part of the cluster, of pods that should have ended and have not."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +12,8 @@ from pydantic import ValidationError
 from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
 from bucketingest.spec.model import KIND
+from bucketingest.spec.reading.json_text import parse_json
+from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.manifests.attempt_input import parse_attempt_input
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL
 from bucketingest_operator.manifests.spark_ports import secret_mounted
@@ -28,6 +29,9 @@ _ENDED_KEPT: Final = 4
 """Names of drivers that are kept for a resource: of its newest attempts."""
 SHOWN: Final = 400
 """How many characters of a message of Kubernetes are kept."""
+_DIGITS_MAX: Final = 18
+_READ: Final = 4096
+"""How many of them are looked at: Kubernetes keeps so much of a termination message."""
 
 _IMAGE: Final = frozenset(
     {
@@ -152,8 +156,12 @@ def read_pod(pod: Object) -> PodSeen | None:
 
 def attempt_of(labels: dict[str, str]) -> int | None:
     """The attempt that an object belongs to; None if the label is missing or not a number."""
-    text = labels.get(ATTEMPT_LABEL, "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    return whole_number(labels.get(ATTEMPT_LABEL, ""))
+
+
+def whole_number(text: str) -> int | None:
+    """A number from 0 in decimal digits; None for another text, and for more digits than any count here has."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX else None
 
 
 def pod_state(status: Object, spec: Object) -> PodState:
@@ -176,7 +184,7 @@ def pod_state(status: Object, spec: Object) -> PodState:
 
 def pod_reason(status: Object, state: PodState) -> tuple[PodReason, str]:
     """Why a pod does not start, or how it ended, and the message."""
-    message = _short(status.get("message") or "")
+    message = short(status.get("message") or "")
     word = status.get("reason") or ""
     if word in _EVICTED:
         return PodReason.EVICTED, message or word
@@ -191,21 +199,21 @@ def pod_reason(status: Object, state: PodState) -> tuple[PodReason, str]:
     conditions = {each.get("type"): each for each in status.get("conditions") or ()}
     disrupted = conditions.get("DisruptionTarget") or {}
     if disrupted.get("status") == "True" and state in {PodState.SUCCEEDED, PodState.FAILED}:
-        return PodReason.EVICTED, _short(disrupted.get("message") or disrupted.get("reason") or "")
+        return PodReason.EVICTED, short(disrupted.get("message") or disrupted.get("reason") or "")
     return (PodReason.NONE, message) if state is not PodState.PENDING else _why_pending(status, conditions, message)
 
 
 def _why_pending(status: Object, conditions: dict[str, Object], message: str) -> tuple[PodReason, str]:
     for each in _containers(status):
         waiting = (each.get("state") or {}).get("waiting") or {}
-        word, words = waiting.get("reason") or "", _short(waiting.get("message") or "")
+        word, words = waiting.get("reason") or "", short(waiting.get("message") or "")
         if word in _IMAGE:
             return PodReason.IMAGE_PULL, f"{word}: {words}".rstrip(": ")
         if word in _CONFIG:
             return PodReason.CONFIG, f"{word}: {words}".rstrip(": ")
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
-        return PodReason.UNSCHEDULABLE, _short(scheduled.get("message") or scheduled.get("reason") or "")
+        return PodReason.UNSCHEDULABLE, short(scheduled.get("message") or scheduled.get("reason") or "")
     return PodReason.NONE, message
 
 
@@ -275,13 +283,14 @@ def _log_end(ended: Object) -> str:
     if not lines:
         return ""
     try:
-        record = json.loads(lines[-1])
+        record = parse_json(lines[-1])
     except ValueError:
-        return _short(lines[-1])
+        return short(lines[-1])
     said = [str(record[name]) for name in ("event", "error") if name in record] if isinstance(record, dict) else []
-    return _short(": ".join(said))
+    return short(": ".join(said))
 
 
-def _short(text: str) -> str:
-    one = _redact(" ".join(text.split()))
+def short(text: str) -> str:
+    """A message of Kubernetes, or of a container, as one line without secrets that a terminal does not obey."""
+    one = _redact(" ".join(plain(text[:_READ]).split()))
     return one if len(one) <= SHOWN else f"{one[: SHOWN - 1]}…"

@@ -11,7 +11,7 @@ from bucketingest_operator.manifests.attempt_objects import PREFLIGHT_DIGEST, PR
 from bucketingest_operator.observation import JobState, PodReason, PreflightJob
 from bucketingest_operator.observe.executor_probe import waits_for_volumes
 from bucketingest_operator.observe.ownership import Controller, controller_of
-from bucketingest_operator.observe.pod_reading import SHOWN, PodSeen, read_time
+from bucketingest_operator.observe.pod_reading import PodSeen, read_time, short
 
 Object = dict[str, Any]
 
@@ -41,7 +41,7 @@ def read_preflight(job: Object) -> PreflightSeen | None:
         # Set once none of its pods runs any more, unlike SuccessCriteriaMet and FailureTarget.
         if condition.get("status") == "True" and condition.get("type") in {"Complete", "Failed"}:
             state = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED
-            message = (condition.get("message") or "")[:SHOWN]
+            message = short(condition.get("message") or "")
     found = PreflightJob(
         name=metadata["name"],
         uid=metadata["uid"],

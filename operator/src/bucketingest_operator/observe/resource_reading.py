@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.model import API_GROUP, BucketIngest
 from bucketingest.spec.reading.load import parse_object
@@ -70,6 +68,9 @@ def _wanted(body: Object) -> tuple[BucketIngest | None, tuple[Problem, ...], tup
         return parse_object(content, on_unknown=unknown.extend), (), tuple(unknown)
     except SpecError as error:
         return None, tuple(error.problems), tuple(unknown)
+    except Exception as error:  # noqa: BLE001 - whatever a tenant writes is his own problem, not the operator's
+        problem = Problem("spec", f"cannot be read: {type(error).__name__}", "values as docs/reference.md has them")
+        return None, (problem,), ()
 
 
 def read_status(content: Any) -> Status:
@@ -79,7 +80,7 @@ def read_status(content: Any) -> Status:
     content, _ = without_unknown(Status, content)
     try:
         return Status.model_validate(dict(content))
-    except ValidationError:
+    except Exception:  # noqa: BLE001 - the next pass writes it anew
         usable = {name: value for name, value in content.items() if _usable(name, value)}
         return Status.model_validate(usable)
 
@@ -87,7 +88,7 @@ def read_status(content: Any) -> Status:
 def _usable(name: str, value: Any) -> bool:
     try:
         Status.model_validate({name: value})
-    except ValidationError:
+    except Exception:  # noqa: BLE001 - as above
         return False
     return True
 

@@ -5,7 +5,6 @@ Pure functions. `cel.py` repeats the rules that CEL can express.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +23,7 @@ from bucketingest.spec.formats.files import FILES_RULES
 from bucketingest.spec.formats.rules import FORMAT_RULES
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
 from bucketingest.spec.quantity import format_duration, parse_cores
+from bucketingest.spec.reading.json_text import parse_json
 from bucketingest.spec.reading.view import View
 
 
@@ -74,7 +74,7 @@ def _starting_offsets(view: View) -> Iterator[Broken]:
     location = ("source", "kafka", "startingOffsets")
     allowed = 'JSON text {"TOPIC":{"PARTITION":OFFSET}} with offsets from 0, or -1 for latest, -2 for earliest'
     try:
-        topics = json.loads(text)
+        topics = parse_json(text)
     except ValueError as error:
         yield Broken(location, f"is not JSON: {error}", allowed)
         return

@@ -66,6 +66,25 @@ def test_what_stops_a_pipeline_is_shown_and_a_stall_first() -> None:
     assert row_of(resource(conditions=conditions[:1]), NOW).note == "NotReady"
 
 
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"lastCommit": {"time": "0001-01-01T00:00:00+14:00"}},
+        {"lastCommit": {"latencySeconds": "9" * 400 + "s"}},
+        {"attempts": [1], "conditions": ["x"]},
+    ],
+)
+def test_a_status_that_cannot_be_read_has_a_line(status: dict[str, Any]) -> None:
+    row = row_of(resource("odd", **status), NOW)
+    assert (row.namespace, row.name, row.note) == ("ingest", "odd", "its status cannot be read")
+
+
+def test_a_terminal_obeys_nothing_that_a_status_says() -> None:
+    conditions = [condition("Ready", "False", "Why", "red \x1b[31m, \x9b2J, \u202e, two\nlines")]
+    note = row_of(resource(conditions=conditions), NOW).note
+    assert note == "Why: red  [31m,  2J,  , two lines"
+
+
 def test_stalled_pipelines_come_first() -> None:
     rows = [row_of(resource(name, phase=phase), NOW) for name, phase in (("a", "Running"), ("z", "Stalled"))]
     assert [row.name for row in sorted(rows, key=lambda row: row.order)] == ["z", "a"]

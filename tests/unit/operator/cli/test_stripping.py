@@ -57,3 +57,8 @@ def test_a_line_of_json_stays_json() -> None:
     line = json.dumps({"event": "cannot reach https://me:hunter22@host", "api.key": "hunter33", "rows": 5})
     assert json.loads(strip_line(line)) == {"event": "cannot reach https://***@host", "api.key": "***", "rows": 5}
     assert strip_text(f"{line}\n{{half of a line, password=hunter22\n").count("hunter") == 0
+
+
+def test_what_is_too_deep_to_be_read_stays_text() -> None:
+    assert strip_line('{"a":' + "[" * 5000) == '{"a":' + "[" * 5000
+    assert strip_file("spec.yaml", "[" * 5000) == "[" * 5000

@@ -25,6 +25,7 @@ from bucketingest_operator.observe.observe import (
 from bucketingest_operator.observe.ownership import Controller
 from bucketingest_operator.observe.pod_reading import EndedDrivers, PodSeen
 from bucketingest_operator.observe.preflight_reading import PreflightSeen
+from bucketingest_operator.observe.readers import Readers, Unreadable
 from support.operator.observations import NOW, UID, attempt, bucket_ingest, input_of, resource, status_with
 
 
@@ -164,5 +165,12 @@ class Listing:
 def test_a_live_look_leaves_out_objects_with_our_label_that_are_not_of_our_making() -> None:
     """Anybody may set the label; a look that fails on such an object would end every pass over the resource."""
     foreign = {"metadata": {"name": "x", "namespace": "ingest", "uid": "x", "labels": {"bucketingest.dev/uid": UID}}}
-    observer = Observer(cast("Any", Listing(foreign)), cast("Any", None), cast("Any", None), {}, cast("Any", None))
+    observer = Observer(
+        cast("Any", Listing(foreign)),
+        cast("Any", None),
+        cast("Any", None),
+        {},
+        cast("Any", None),
+        readers=Readers(Unreadable()),
+    )
     assert asyncio.run(observer.look(resource(), live=True)) == Look([], [], [], live=True)

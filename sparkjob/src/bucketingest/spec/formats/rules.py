@@ -6,10 +6,10 @@ Pure functions; each finding is a location, what is wrong, and what would be rig
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from bucketingest.spec.reading.json_text import parse_json
 from bucketingest.spec.reading.view import View
 
 Finding: TypeAlias = tuple[tuple[str | int, ...], str, str]
@@ -20,7 +20,7 @@ def _avro_schema(view: View) -> Iterator[Finding]:
     if view.value("format.type") != "avro" or text is None:
         return
     try:
-        json.loads(text)
+        parse_json(text)
     except ValueError as error:
         yield ("format", "schema"), f"is not JSON: {error}", "an Avro schema as JSON text"
 
