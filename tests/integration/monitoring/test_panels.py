@@ -50,7 +50,11 @@ class OfOperator:
         self.memory = Memory()
         self.inventory = Inventory(lambda _uid: None, lambda _uid: None)
         self.metrics.watch(
-            leads=lambda: True, resources=lambda: len(self.inventory), overdue=lambda: 0.0, calls=lambda: 0
+            leads=lambda: True,
+            resources=lambda: len(self.inventory),
+            overdue=lambda: 0.0,
+            calls=lambda: 0,
+            unreadable=lambda: 0,
         )
         self._resources = ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda _namespace: True)
         self._document = document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
 from bucketingest_operator.resource import Resource
+
+log = logging.getLogger(__name__)
 
 PHASES: Final[tuple[str, ...]] = get_args(Phase)
 _TRUTH: Final = {"True": 1, "False": 0}
@@ -56,7 +59,7 @@ def _conditions(one: Shown) -> Iterator[str]:
 def _not_ready(one: Shown) -> Iterator[str]:
     for each in one.resource.status.conditions or ():
         if each.type == READY and each.status != "True":
-            yield f'bucketingest_resource_not_ready{{{one.who},reason="{each.reason}"}} 1\n'
+            yield f'bucketingest_resource_not_ready{{{one.who},reason="{_escaped(each.reason)}"}} 1\n'
 
 
 def _restarts(one: Shown) -> Iterator[str]:
@@ -163,8 +166,19 @@ class ResourceMetrics:
                 continue
             memory = self._memory(resource.uid) or Memory()
             who = f'namespace="{resource.namespace}",name="{resource.name}"'
-            found.append(Shown(who, resource, memory, _values(resource, memory, now, clock)))
+            try:
+                values = _values(resource, memory, now, clock)
+            except Exception as error:  # noqa: BLE001 - what one driver or status says hides no other resource
+                values, memory.counts.errors = {}, memory.counts.errors + 1
+                about = {"namespace": resource.namespace, "resource": resource.name}
+                log.warning("metrics of a resource cannot be computed", extra={**about, "error": type(error).__name__})
+            found.append(Shown(who, resource, memory, values))
         return found
+
+
+def _escaped(text: str) -> str:
+    """The value of a label: a status is not written by the operator alone."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _head(name: str, kind: str, text: str) -> Iterable[str]:

@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from bucketingest.exit_codes import Remedy
+from bucketingest.spec.reading.plain_text import plain
+from bucketingest.spec.status import InstantTime
 
 JobPhase = Literal["starting", "running", "committing", "idle", "waiting", "stopping", "stopped", "failed"]
+
+
+_COUNT_MAX: Final = 2**53
+"""Every reader of JSON has whole numbers up to here."""
+_SECONDS_MAX: Final = 1e10
+"""Three centuries: added to any time of now, it is still a time."""
+_TEXT_MAX: Final = 4096
+LISTED_MAX: Final = 10
+"""Pins and damaged files that are named one by one: the answer has a limit."""
+
+
+def _from_zero(value: Any) -> Any:
+    """0 for what is below it: after a step of a clock a time that has passed is negative."""
+    return 0 if isinstance(value, (int, float)) and value < 0 else value
+
+
+def _within_years(value: datetime) -> datetime:
+    if not 1970 <= value.year <= 2999:
+        raise ValueError("is before 1970 or after 2999")
+    return value
+
+
+# The reader cannot trust the writer: a driver runs what its tenant gave it.
+_Count = Annotated[int, BeforeValidator(_from_zero), Field(le=_COUNT_MAX)]
+_Number = Annotated[float, BeforeValidator(_from_zero), Field(le=_COUNT_MAX, allow_inf_nan=False)]
+_Seconds = Annotated[float, BeforeValidator(_from_zero), Field(le=_SECONDS_MAX, allow_inf_nan=False)]
+_Text = Annotated[str, AfterValidator(lambda text: plain(text[:_TEXT_MAX]))]
+_Time = Annotated[AwareDatetime, AfterValidator(_within_years)]
 
 
 class _Report(BaseModel):
@@ -22,31 +52,31 @@ class _Report(BaseModel):
 class CommitReport(_Report):
     """The last instant that this process completed."""
 
-    instant: str = Field(description="Request time of the instant, yyyyMMddHHmmssSSS in UTC.")
-    completion_time: str = Field(description="Completion time of the instant, in the same form.")
-    at: datetime = Field(description="When it was completed, by the job's clock.")
-    rows: int = Field(description="Rows received, deletes and dead letters included.")
-    micro_batches: int = Field(description="Micro-batches that the instant holds.")
-    latency_seconds: float = Field(
+    instant: InstantTime = Field(description="Request time of the instant, yyyyMMddHHmmssSSS in UTC.")
+    completion_time: InstantTime = Field(description="Completion time of the instant, in the same form.")
+    at: _Time = Field(description="When it was completed, by the job's clock.")
+    rows: _Count = Field(description="Rows received, deletes and dead letters included.")
+    micro_batches: _Count = Field(description="Micro-batches that the instant holds.")
+    latency_seconds: _Seconds = Field(
         description="From the request of the instant, with its first rows, to its completion."
     )
-    age_seconds: float = Field(description="Since its completion.")
+    age_seconds: _Seconds = Field(description="Since its completion.")
 
 
 class InflightReport(_Report):
     """The instant that is open now."""
 
-    instant: str = Field(description="Request time of the instant.")
-    age_seconds: float = Field(description="Since its request, also if an earlier attempt made it.")
+    instant: InstantTime = Field(description="Request time of the instant.")
+    age_seconds: _Seconds = Field(description="Since its request, also if an earlier attempt made it.")
 
 
 class LagReport(_Report):
     """Input that is not committed. Both are null while Kafka does not answer: nobody knows then."""
 
-    offsets: int | None = Field(
+    offsets: _Count | None = Field(
         description="Kafka: up to the topics' end as Spark last saw it; null for other sources."
     )
-    seconds: float | None = Field(
+    seconds: _Seconds | None = Field(
         description=(
             "Since input that is not committed was first seen by this process; the input itself may be older by the "
             "time between two micro-batches, and by what it waited before the process started. Null before the first "
@@ -58,91 +88,93 @@ class LagReport(_Report):
 class SourceReport(_Report):
     """Whether the brokers of a Kafka source answer, as of the last look: there is one every few seconds."""
 
-    bootstrap_servers: str = Field(description="source.kafka.bootstrapServers of the resource.")
+    bootstrap_servers: _Text = Field(description="source.kafka.bootstrapServers of the resource.")
     answers: bool = Field(description="Whether the last look was answered, and every topic was there.")
-    answered_at: datetime | None = Field(description="When the last look that was answered ended; null before one.")
-    answering_seconds: float = Field(
+    answered_at: _Time | None = Field(description="When the last look that was answered ended; null before one.")
+    answering_seconds: _Seconds = Field(
         description="Since the first look of a row that was answered; 0 while they are not."
     )
-    unanswered_seconds: float = Field(
+    unanswered_seconds: _Seconds = Field(
         description="Since the first look of a row that was not answered; 0 while they are answered."
     )
-    problem: str | None = Field(
+    problem: _Text | None = Field(
         description="What is wrong, where, and what to check, in a sentence for people; null while all is well."
     )
-    open_transaction_seconds: float | None = Field(
+    open_transaction_seconds: _Seconds | None = Field(
         description=(
             "For how long a transaction that is open has kept the rows behind it back, as far as this process has "
             "seen; 0 without one, null while unknown. Of several the oldest."
         )
     )
-    open_transaction: str | None = Field(description="Where it is: topic, partition, offset; null without one.")
+    open_transaction: _Text | None = Field(description="Where it is: topic, partition, offset; null without one.")
 
 
 class Pin(_Report):
     """What keeps a clean or the archive from going on."""
 
     service: Literal["clean", "archive"]
-    by: str = Field(description="What holds it, in words: a file group, an instant, a pipeline.")
-    seconds: float = Field(description="Since it has been held by this.")
+    by: _Text = Field(description="What holds it, in words: a file group, an instant, a pipeline.")
+    seconds: _Seconds = Field(description="Since it has been held by this.")
 
 
 class DamagedFile(_Report):
     """A data file that a commit names, and that is gone or shorter than the commit says."""
 
-    file: str = Field(description="Path below the table.")
-    file_group: str
-    instant: str = Field(description="Request time of the instant whose commit names it.")
-    problem: str = Field(description="What is wrong with it, in words.")
+    file: _Text = Field(description="Path below the table.")
+    file_group: _Text
+    instant: _Text = Field(description="Request time of the instant whose commit names it.")
+    problem: _Text = Field(description="What is wrong with it, in words.")
 
 
 class CompactionWork(_Report):
     """A round of a compaction whose base files pods make."""
 
-    compaction: str = Field(description="Request time of the compaction.")
-    number: int = Field(description="Number of the compaction in the table's services folder.")
-    round: int = Field(description="Number of the round.")
-    chunks: int = Field(description="Parts of the work: more pods have nothing to do.")
-    size: int = Field(description="Bytes to read.")
+    compaction: _Text = Field(description="Request time of the compaction.")
+    number: _Count = Field(description="Number of the compaction in the table's services folder.")
+    round: _Count = Field(description="Number of the round.")
+    chunks: _Count = Field(description="Parts of the work: more pods have nothing to do.")
+    size: _Count = Field(description="Bytes to read.")
 
 
 class ServicesReport(_Report):
     """Table services of the job, as of their last look at the table; totals from the start of the process."""
 
-    log_files: int = Field(description="Log files that no compaction has merged.")
-    log_bytes: int = Field(description="Their bytes.")
-    oldest_log_seconds: float | None = Field(description="Age of the oldest of them; null without log files.")
-    compacting: str | None = Field(description="Request time of the compaction that is pending.")
-    compacting_seconds: float | None = Field(description="Since its request time.")
-    compactions: int
-    failures: int
-    mode: str | None = Field(default=None, description="services.mode of the resource, or the default.")
-    home: str | None = Field(
+    log_files: _Count = Field(description="Log files that no compaction has merged.")
+    log_bytes: _Count = Field(description="Their bytes.")
+    oldest_log_seconds: _Seconds | None = Field(description="Age of the oldest of them; null without log files.")
+    compacting: InstantTime | None = Field(description="Request time of the compaction that is pending.")
+    compacting_seconds: _Seconds | None = Field(description="Since its request time.")
+    compactions: _Count
+    failures: _Count
+    mode: _Text | None = Field(default=None, description="services.mode of the resource, or the default.")
+    home: _Text | None = Field(
         default=None, description="Where the newest compaction is merged: inline or job; null before the first."
     )
-    why: str | None = Field(default=None, description="Why there, or why table services are left to another writer.")
-    oldest_log_at: datetime | None = Field(
+    why: _Text | None = Field(default=None, description="Why there, or why table services are left to another writer.")
+    oldest_log_at: _Time | None = Field(
         default=None, description="When the oldest log file's instant was requested: so old are read-optimized queries."
     )
-    compacting_at: datetime | None = Field(default=None, description="Request time of the pending compaction.")
-    last_compaction: str | None = Field(
+    compacting_at: _Time | None = Field(default=None, description="Request time of the pending compaction.")
+    last_compaction: InstantTime | None = Field(
         default=None, description="Request time of the last compaction that this process completed."
     )
-    last_compaction_at: datetime | None = Field(default=None, description="When it was completed.")
-    last_failure: str | None = Field(default=None, description="Why the last failed step failed.")
-    small_groups: int | None = Field(
+    last_compaction_at: _Time | None = Field(default=None, description="When it was completed.")
+    last_failure: _Text | None = Field(default=None, description="Why the last failed step failed.")
+    small_groups: _Count | None = Field(
         default=None, description="Small file groups; null where they are not merged, and before the first look."
     )
-    merged_groups: int = Field(default=0, description="Small file groups whose place new ones took.")
-    too_large: str | None = Field(
+    merged_groups: _Count = Field(default=0, description="Small file groups whose place new ones took.")
+    too_large: _Text | None = Field(
         default=None,
         description="A file group that is not compacted: the storage takes no object as large as its base file.",
     )
     pins: tuple[Pin, ...] = Field(
-        default=(), description="What holds clean and archive, the oldest first, at most ten; empty: nothing does."
+        default=(),
+        max_length=LISTED_MAX,
+        description="What holds clean and archive, the oldest first, at most ten; empty: nothing does.",
     )
-    damaged_files: int = Field(default=0, description="Data files that commits name and that are gone or too short.")
-    damage: tuple[DamagedFile, ...] = Field(default=(), description="The first ten of them.")
+    damaged_files: _Count = Field(default=0, description="Data files that commits name and that are gone or too short.")
+    damage: tuple[DamagedFile, ...] = Field(default=(), max_length=LISTED_MAX, description="The first ten of them.")
     job: CompactionWork | None = Field(
         default=None, description="What a Job of pods is wanted for now; null while none is."
     )
@@ -151,11 +183,11 @@ class ServicesReport(_Report):
 class StateReport(_Report):
     """An index with a state, after the last micro-batch."""
 
-    keys: int = Field(description="Entries: a key that moved has more than one until they are merged.")
-    state_bytes: int = Field(description="Bytes that each executor maps into memory.")
-    file_groups: int = Field(description="File groups whose keys it has.")
-    loaded_keys: int = Field(description="Keys that this process read from the table's files.")
-    unloaded_partitions: int = Field(description="Partitions whose keys are loaded when a row of them comes.")
+    keys: _Count = Field(description="Entries: a key that moved has more than one until they are merged.")
+    state_bytes: _Count = Field(description="Bytes that each executor maps into memory.")
+    file_groups: _Count = Field(description="File groups whose keys it has.")
+    loaded_keys: _Count = Field(description="Keys that this process read from the table's files.")
+    unloaded_partitions: _Count = Field(description="Partitions whose keys are loaded when a row of them comes.")
     new_keys_in_logs: bool = Field(
         description=(
             "New keys go into log files, where Hudi's SIMPLE and BLOOM indexes do not look: run bucketingest handover "
@@ -167,16 +199,16 @@ class StateReport(_Report):
 class ProgressReport(_Report):
     """`/progress`: what a running job is doing. Totals count from the start of the process."""
 
-    pipeline: str
-    namespace: str | None
-    name: str
+    pipeline: _Text
+    namespace: _Text | None
+    name: _Text
     phase: JobPhase
-    epoch: int | None = Field(description="Number of the attempt among all of the pipeline; null before its claim.")
-    verdict: str | None = Field(
+    epoch: _Count | None = Field(description="Number of the attempt among all of the pipeline; null before its claim.")
+    verdict: _Text | None = Field(
         description="How table and checkpoint fitted at the start: new, in step, resumed, rebuilt, rewound."
     )
-    verdict_reason: str | None
-    running_seconds: float
+    verdict_reason: _Text | None
+    running_seconds: _Seconds
     last_commit: CommitReport | None
     inflight: InflightReport | None
     lag: LagReport
@@ -184,15 +216,15 @@ class ProgressReport(_Report):
         default=None, description="A Kafka source; null for others, and before the first look at the brokers."
     )
     idle: bool = Field(description="Spark has looked and the source has nothing new.")
-    batch: int | None = Field(description="Spark's number of the micro-batch that is or was last written.")
-    batches: int
-    commits: int
-    rows: int = Field(description="Rows received, deletes and dead letters included, committed or not.")
-    deletes: int
-    dead_letters: int
-    bytes: int = Field(description="Size of the data files written.")
-    rows_per_second: float = Field(description="Over the last twenty micro-batches.")
-    skew: float | None = Field(description="Rows of the busiest write task by the mean of all, last micro-batch.")
+    batch: _Count | None = Field(description="Spark's number of the micro-batch that is or was last written.")
+    batches: _Count
+    commits: _Count
+    rows: _Count = Field(description="Rows received, deletes and dead letters included, committed or not.")
+    deletes: _Count
+    dead_letters: _Count
+    bytes: _Count = Field(description="Size of the data files written.")
+    rows_per_second: _Number = Field(description="Over the last twenty micro-batches.")
+    skew: _Number | None = Field(description="Rows of the busiest write task by the mean of all, last micro-batch.")
     services: ServicesReport | None = Field(
         default=None,
         description="What table services see and do; null before their first look, and where they are off.",
@@ -200,25 +232,27 @@ class ProgressReport(_Report):
     state: StateReport | None = Field(
         default=None, description="Null with an index with buckets, and before the first micro-batch."
     )
-    rollbacks: int = Field(description="Instants rolled back after their micro-batch started, and written again.")
-    position_losses: int = Field(description="How often the table was rolled back behind this process.")
-    last_report_at: datetime | None = Field(description="When the query last made progress.")
-    last_report_age_seconds: float | None
+    rollbacks: _Count = Field(description="Instants rolled back after their micro-batch started, and written again.")
+    position_losses: _Count = Field(description="How often the table was rolled back behind this process.")
+    last_report_at: _Time | None = Field(description="When the query last made progress.")
+    last_report_age_seconds: _Seconds | None
 
 
 class TerminationReport(_Report):
     """The termination message: how the job ended. At most 4096 bytes as JSON in UTF-8."""
 
-    error_class: str = Field(description="The exit code as one CamelCase word; Stopped or Completed for 0.")
-    exit_code: int
-    message: str = Field(description="One sentence for people, cut if it is long.")
+    error_class: _Text = Field(description="The exit code as one CamelCase word; Stopped or Completed for 0.")
+    exit_code: _Count
+    message: _Text = Field(description="One sentence for people, cut if it is long.")
     remedy: Remedy
-    pipeline: str | None = None
-    epoch: int | None = None
-    verdict: str | None = None
-    batch: int | None = Field(default=None, description="Spark's number of the last micro-batch.")
-    instant: str | None = Field(default=None, description="The instant that was open; null if all was committed.")
-    last_instant: str | None = Field(default=None, description="The last instant that this process completed.")
-    rows: int | None = None
-    commits: int | None = None
-    at: datetime
+    pipeline: _Text | None = None
+    epoch: _Count | None = None
+    verdict: _Text | None = None
+    batch: _Count | None = Field(default=None, description="Spark's number of the last micro-batch.")
+    instant: InstantTime | None = Field(
+        default=None, description="The instant that was open; null if all was committed."
+    )
+    last_instant: InstantTime | None = Field(default=None, description="The last instant that this process completed.")
+    rows: _Count | None = None
+    commits: _Count | None = None
+    at: _Time

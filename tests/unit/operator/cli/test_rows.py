@@ -69,7 +69,6 @@ def test_what_stops_a_pipeline_is_shown_and_a_stall_first() -> None:
 @pytest.mark.parametrize(
     "status",
     [
-        {"lastCommit": {"time": "0001-01-01T00:00:00+14:00"}},
         {"lastCommit": {"latencySeconds": "9" * 400 + "s"}},
         {"attempts": [1], "conditions": ["x"]},
     ],

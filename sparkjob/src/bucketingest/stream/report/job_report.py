@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.pods.waiting import PodWork
 from bucketingest.spec.job_report import (
+    LISTED_MAX,
     CommitReport,
     CompactionWork,
     InflightReport,
@@ -20,9 +19,6 @@ from bucketingest.spec.job_report import (
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Progress, latency
 from bucketingest.stream.report.source_state import SourceState
-
-LISTED_MAX: Final = 10
-"""Pins and damaged files that are named one by one: the answer has a limit."""
 
 
 def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:

@@ -1,0 +1,146 @@
+"""A driver's report as a tenant may forge it: it is refused, or it is one that every reader can use."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import ValidationError
+
+from bucketingest.spec.job_report import InflightReport, LagReport, ProgressReport, ServicesReport, SourceReport
+from bucketingest_operator.counts import Counts
+from bucketingest_operator.decide.reconcile import reconcile
+from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
+from bucketingest_operator.observation import Contact
+from bucketingest_operator.observe.inventory import Inventory
+from bucketingest_operator.observe.progress_client import Talk
+from bucketingest_operator.passes import Memory
+from support.operator.observations import NOW, UID, bucket_ingest, report, well
+
+_WHOLE: Final = report(
+    lag=LagReport(offsets=9, seconds=5),
+    inflight=InflightReport(instant="20261121115950000", age_seconds=9),
+    services=ServicesReport(
+        log_files=1,
+        log_bytes=1,
+        oldest_log_seconds=1,
+        compacting="20261121115950000",
+        compacting_seconds=5,
+        compactions=1,
+        failures=1,
+        last_failure="why",
+        oldest_log_at=NOW,
+        compacting_at=NOW,
+    ),
+    source=SourceReport(
+        bootstrap_servers="k:1",
+        answers=False,
+        answered_at=NOW,
+        answering_seconds=0,
+        unanswered_seconds=9,
+        problem="away",
+        open_transaction_seconds=None,
+        open_transaction=None,
+    ),
+).model_dump(mode="json", by_alias=True)
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else ()
+    return [place, *(found for name, each in inner for found in _places(each, (*place, name)))][0 if place else 1 :]
+
+
+_VALUES: Final = st.sampled_from(
+    [
+        *(-1, 0, 2**53, 2**53 + 1, 10**4299, -(10**400), 1e10, 1e300, -1e300),
+        *(float("nan"), float("inf"), float("-inf"), None, True, [], {}, "", "\x1b[2J\n", "x" * 10_000),
+        *("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2026-11-21T11:59:00", "2026-11-21T11:59:00+14:00"),
+        *("20261121115950000", "99999999999999999", "starting", "idle", "failed", "stopped"),
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(_places(_WHOLE)), _VALUES), min_size=1, max_size=4))
+def test_no_report_ends_a_pass_or_a_scrape(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+    forged = json.loads(json.dumps(_WHOLE))
+    for place, value in changes:
+        at = forged
+        for step in place[:-1]:
+            at = at[step] if isinstance(at.get(step), dict) else {}
+        at[place[-1]] = value
+    try:
+        said = ProgressReport.model_validate_json(json.dumps(forged))
+    except (ValidationError, ValueError):
+        return
+    seen = replace(well(), contact=Contact(said))
+    reconcile(seen)
+    reconcile(replace(seen, contact=Contact(said, NOW - timedelta(seconds=5))))
+    counts = Counts()
+    counts.note_report("p", said, seen.resource.status, from_its_start=True)
+    shown(Memory(Talk("p", said, time.monotonic()), counts=counts))
+
+
+def shown(memory: Memory, status: dict[str, Any] | None = None) -> dict[str, float]:
+    """Samples of one resource's metrics by name, of those without further labels."""
+    inventory = Inventory(lambda _uid: None, lambda _uid: None)
+    inventory.take(
+        {
+            "apiVersion": "bucketingest.dev/v1alpha1",
+            "kind": "BucketIngest",
+            "metadata": {
+                "namespace": "ingest",
+                "name": "orders",
+                "uid": UID,
+                "creationTimestamp": "2026-11-21T11:00:00Z",
+                "resourceVersion": "1",
+                "generation": 1,
+            },
+            "spec": bucket_ingest().spec.to_document(),
+            "status": status or {},
+        }
+    )
+    clocks = (datetime.now(UTC), time.monotonic())
+    text = ResourceMetrics(inventory, lambda _uid: memory, lambda _namespace: True, lambda: clocks).text()
+    families = list(text_string_to_metric_families(text))
+    return {each.name: each.value for family in families for each in family.samples if len(each.labels) == 2}
+
+
+@pytest.mark.parametrize("value", ["9" * 4299, "NaN", "Infinity", "1e400", "90071992547409930"])
+@pytest.mark.parametrize("field", ["rows", "runningSeconds", "rowsPerSecond"])
+def test_a_number_that_is_none_is_no_report(field: str, value: str) -> None:
+    text = json.dumps({**_WHOLE, field: "HERE"}).replace('"HERE"', value)
+    with pytest.raises(ValidationError):
+        ProgressReport.model_validate_json(text)
+
+
+def test_a_time_that_passed_is_not_negative_after_a_step_of_a_clock() -> None:
+    said = ProgressReport.model_validate_json(json.dumps({**_WHOLE, "lastReportAgeSeconds": -3.5}))
+    assert said.last_report_age_seconds == 0
+
+
+def test_a_terminal_obeys_no_text_of_a_report() -> None:
+    said = ProgressReport.model_validate_json(json.dumps({**_WHOLE, "verdictReason": "a\x1b[2J\nb"}))
+    assert said.verdict_reason == "a [2J b"
+
+
+def test_one_resource_without_values_does_not_end_a_scrape() -> None:
+    broken = Talk("p", report().model_copy(update={"lag": None}))
+    broken.read_at = time.monotonic()
+    memory = Memory(broken)
+    shown(memory)
+    assert memory.counts.errors == 1
+
+
+def test_a_reason_cannot_forge_a_metric() -> None:
+    when = "2026-11-21T11:00:00Z"
+    reason = 'x"} 1\nbucketingest_operator_leader 1\n#'
+    ready = {"type": "Ready", "status": "False", "reason": reason, "lastTransitionTime": when}
+    assert "bucketingest_operator_leader" not in shown(Memory(), {"conditions": [ready]})
