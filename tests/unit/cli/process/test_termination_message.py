@@ -29,12 +29,12 @@ def report(message: str, pipeline: str | None = None) -> TerminationReport:
     )
 
 
-def test_a_short_message_is_kept_as_it_is() -> None:
+def test_a_short_message_is_kept_in_one_line() -> None:
     document = json.loads(encode_report(report("s3://lake does not answer; größer\nals 'gedacht'")))
     assert document == {
         "errorClass": "StorageUnavailable",
         "exitCode": 6,
-        "message": "s3://lake does not answer; größer\nals 'gedacht'",
+        "message": "s3://lake does not answer; größer als 'gedacht'",
         "remedy": "restart",
         "at": "2026-11-21T12:00:00Z",
     }
