@@ -64,7 +64,8 @@ class Readers:
 
     def job(self, found: Object) -> AnyJob | None:
         """A Job; None if it is not the operator's, or cannot be read."""
-        return self._read(read_any_job, found)
+        read: Callable[[Object], AnyJob | None] = read_any_job
+        return self._read(read, found)
 
     def config(self, found: Object) -> ConfigSeen | None:
         """An attempt's ConfigMap; None if it is not the operator's, or cannot be read."""

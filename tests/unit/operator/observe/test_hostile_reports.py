@@ -57,7 +57,7 @@ def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [place, *(found for name, each in inner for found in _places(each, (*place, name)))][0 if place else 1 :]
 
 
-_VALUES: Final = st.sampled_from(
+_VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [
         *(-1, 0, 2**53, 2**53 + 1, 10**4299, -(10**400), 1e10, 1e300, -1e300),
         *(float("nan"), float("inf"), float("-inf"), None, True, [], {}, "", "\x1b[2J\n", "x" * 10_000),
