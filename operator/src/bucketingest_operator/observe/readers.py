@@ -64,14 +64,14 @@ class Readers:
 
     def job(self, found: Object) -> AnyJob | None:
         """A Job; None if it is not the operator's, or cannot be read."""
-        read: Callable[[Object], AnyJob | None] = read_any_job
-        return self._read(read, found)
+
+        return self._read(read_any_job, found)
 
     def config(self, found: Object) -> ConfigSeen | None:
         """An attempt's ConfigMap; None if it is not the operator's, or cannot be read."""
         return self._read(read_config, found)
 
-    def _read(self, read: Callable[[Object], T | None], found: Object) -> T | None:
+    def _read(self, read: Callable[[Object], T], found: Object) -> T | None:
         try:
             return read(found) if _is_owned(found["metadata"]) else None
         except Exception as error:  # noqa: BLE001 - whatever one object does to its reader, the others are read
