@@ -64,7 +64,6 @@ class Readers:
 
     def job(self, found: Object) -> AnyJob | None:
         """A Job; None if it is not the operator's, or cannot be read."""
-
         return self._read(read_any_job, found)
 
     def config(self, found: Object) -> ConfigSeen | None:
