@@ -162,6 +162,11 @@ CONDITIONS: Final = {
         "integration/operator/test_preflight.py::test_a_spec_with_a_typo_leaves_the_driver_alone_and_the_corrected_one_replaces_it",
         '"Degraded", "True", "PreflightFailed"',
     ),
+    "SourceComplete": Drill(
+        "a file that was read is written again, with changed: ignore",
+        "integration/stream/source/test_files_source.py::test_a_changed_file_that_is_ignored_is_a_finding",
+        '("False", "FilesChanged")',
+    ),
     "ServicesHealthy": Drill(
         "a quota refuses the Job that merges",
         "integration/operator/test_compaction_jobs.py::test_a_job_that_a_quota_refuses_is_visible_and_holds_nothing_up",

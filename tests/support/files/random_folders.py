@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from fastavro import parse_schema, schemaless_writer, writer
 
 SCHEMA: Final = "id STRING, n INT, place STRING"
 COLUMNS: Final = pa.schema([("id", pa.string()), ("n", pa.int32()), ("place", pa.string())])
@@ -50,7 +51,7 @@ class FolderMaker:
 
     def __init__(self, seed: int) -> None:
         self.chosen = random.Random(seed)
-        self.format = self.chosen.choice(["parquet", "json", "csv"])
+        self.format = self.chosen.choice(["parquet", "avro", "json", "csv"])
         self.has_header = self.chosen.random() < 0.7
         self._count = 0
         self._values = 0
@@ -67,11 +68,12 @@ class FolderMaker:
         if path is None and self.format != "parquet" and chosen.random() < 0.2:
             name += chosen.choice([".gz", ".bz2"])
         made = File(path or name, _START + chosen.randrange(-30, 30) * 86_400, b"")
-        {"parquet": self._parquet, "json": self._json, "csv": self._csv}[self.format](made)
+        makers = {"parquet": self._parquet, "avro": self._avro, "json": self._json, "csv": self._csv}
+        makers[self.format](made)
         made.rows = [(key, n, self._place(made.path, place)) for key, n, place in made.rows]
         if chosen.random() < 0.05:
             made.content, made.rows, made.letters, made.is_bad = b"PAR1\x00damaged", [], [], True
-            if self.format != "parquet":
+            if self.format in {"json", "csv"}:
                 made.path = made.path if path else f"{made.path.removesuffix('.gz').removesuffix('.bz2')}.gz"
                 made.is_bad = made.path.endswith((".gz", ".bz2"))
                 made.content = b"damaged" if made.is_bad else b""
@@ -125,6 +127,36 @@ class FolderMaker:
         sink = io.BytesIO()
         pq.write_table(pa.table({name: columns[name] for name in names}), sink, row_group_size=7)
         file.content = sink.getvalue()
+
+    def _avro(self, file: File) -> None:
+        rows = self._rows()
+        kinds: dict[str, Any] = {"ID": "string", "n": ["null", "long" if self.chosen.random() < 0.1 else "int"]}
+        if self.chosen.random() < 0.8:
+            kinds["place"] = ["string", "null"]
+        else:
+            rows = [(key, n, None) for key, n, _ in rows]
+        is_bad = kinds["n"][1] == "long"
+        codec = self.chosen.choice(["null", "deflate", "bzip2"])
+        names = self.chosen.sample(list(kinds), len(kinds))
+        schema = parse_schema(
+            {"type": "record", "name": "row", "fields": [{"name": each, "type": kinds[each]} for each in names]}
+        )
+        records = []
+        for key, n, place in rows:
+            odd = codec == "null" and self.chosen.random() < 0.05  # becomes a byte that is not UTF-8
+            values = {"ID": f"\x7f{key}" if odd else key, "n": n, "place": place}
+            records.append({name: values[name] for name in names})
+            if odd:
+                one = io.BytesIO()
+                schemaless_writer(one, schema, records[-1])
+                file.letters.append(one.getvalue().replace(b"\x7f", b"\xff"))
+            else:
+                file.rows.append((key, n, place))
+        sink = io.BytesIO()
+        writer(sink, schema, records, codec, self.chosen.choice([10, 16_000]), sync_marker=b"0123456789abcdef")
+        file.content = sink.getvalue().replace(b"\x7f", b"\xff") if codec == "null" else sink.getvalue()
+        if is_bad:
+            file.rows, file.letters, file.is_bad = [], [], True
 
     def _json(self, file: File) -> None:
         pieces: list[bytes] = []

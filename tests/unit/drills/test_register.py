@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.exit_codes import ExitCode
-from bucketingest_operator.decide.status import CONDITIONS, DEGRADED, SERVICES_HEALTHY
+from bucketingest_operator.decide.status import ALL_CONDITIONS
 from monitoring.alerts import ALERTS
 from support.drills import register
 from support.drills.register import COMMANDS, EXIT_CODES, NOT_CAUSED, SITUATIONS, Drill
@@ -38,7 +38,7 @@ def test_every_exit_code_has_a_drill_or_a_reason_why_not() -> None:
 
 
 def test_every_condition_has_a_drill() -> None:
-    assert set(register.CONDITIONS) == {*CONDITIONS, DEGRADED, SERVICES_HEALTHY}
+    assert set(register.CONDITIONS) == set(ALL_CONDITIONS)
 
 
 def test_every_command_of_a_page_is_typed_in_a_drill() -> None:

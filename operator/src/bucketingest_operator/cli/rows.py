@@ -82,6 +82,7 @@ def _note(conditions: dict[Any, Object], attempts: Any) -> str:
         ("CommitFresh", "False"),
         ("TimelineClean", "False"),
         ("ServicesHealthy", "False"),
+        ("SourceComplete", "False"),
         ("Degraded", "True"),
     ):
         condition = conditions.get(kind) or {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from bucketingest.spec.job_report import ProgressReport
+from bucketingest.spec.job_report import FilesReport, ProgressReport
 from bucketingest.spec.status import (
     ATTEMPTS_MAX,
     Attempt,
@@ -26,16 +26,19 @@ CHECKPOINT_HEALTHY: Final = "CheckpointHealthy"
 TIMELINE_CLEAN: Final = "TimelineClean"
 SERVICES_HEALTHY: Final = "ServicesHealthy"
 """Only of pipelines with table services."""
+SOURCE_COMPLETE: Final = "SourceComplete"
+"""Only of pipelines that read files."""
 DEGRADED: Final = "Degraded"
 """Only of pipelines whose spec was changed."""
 CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALTHY, TIMELINE_CLEAN)
+ALL_CONDITIONS: Final = (*CONDITIONS, SERVICES_HEALTHY, SOURCE_COMPLETE, DEGRADED)
 
 LAG_WAITS_SECONDS: Final = 60.0
 """From which age of the last commit on a lag alone causes a write: a write at each pass would load the API server."""
 _ROUNDED: Final = timedelta(seconds=2)
 """Times of a status are whole seconds, and a report's ages are from a moment ago."""
 MESSAGE_MAX: Final = 1024
-"""A status holds ten attempts and eight conditions: short messages keep it small."""
+"""A status holds ten attempts and nine conditions: short messages keep it small."""
 
 Truth = Literal["True", "False", "Unknown"]
 
@@ -167,6 +170,8 @@ class Draft:
             self._index = IndexStatus(
                 newKeysInLogs=report.state.new_keys_in_logs, unloadedPartitions=report.state.unloaded_partitions
             )
+        if report.files is not None:
+            self.set(SOURCE_COMPLETE, *_judge_files(report.files))
         self._answered = True
         lag = self._lag_as_of(report)
         # While commits come, each causes a write, which includes the lag. If none comes, users look at the lag.
@@ -216,6 +221,17 @@ class Draft:
             attempt=self.number,
             attempts=self.attempts,
         )
+
+
+def _judge_files(report: FilesReport) -> tuple[Truth, str, str]:
+    if report.changed_files:
+        files = f"{report.changed_files} {'file' if report.changed_files == 1 else 'files'}"
+        names = ", ".join(report.changed)
+        return "False", "FilesChanged", f"{files} changed after they were read, and are not read again: {names}."
+    if report.unknown_columns:
+        columns = ", ".join(f"{each.column} ({each.file})" for each in report.unknown)
+        return "False", "UnknownColumns", f"Not in source.files.schema, and not read: {columns}."
+    return "True", "AllRead", ""
 
 
 def knows_lag(report: ProgressReport) -> bool:

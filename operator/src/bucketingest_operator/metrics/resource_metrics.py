@@ -12,7 +12,7 @@ from typing import Final, get_args
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Phase
 from bucketingest_operator.counts import LATENCY_BUCKETS
-from bucketingest_operator.decide.status import CONDITIONS, DEGRADED, READY, SERVICES_HEALTHY, input_waits_since
+from bucketingest_operator.decide.status import ALL_CONDITIONS, READY, input_waits_since
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.progress_client import Talk
 from bucketingest_operator.passes import Memory
@@ -52,7 +52,7 @@ def _phases(one: Shown) -> Iterator[str]:
 
 def _conditions(one: Shown) -> Iterator[str]:
     truths = {each.type: _TRUTH.get(each.status, -1) for each in one.resource.status.conditions or ()}
-    for each in (*CONDITIONS, SERVICES_HEALTHY, DEGRADED):
+    for each in ALL_CONDITIONS:
         yield f'bucketingest_resource_condition{{{one.who},condition="{each}"}} {truths.get(each, -1)}\n'
 
 

@@ -141,7 +141,9 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     "source.kafka.options": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"), _READ_BY_KAFKA),
     "source.kafka.optionsFrom": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"), _READ_BY_KAFKA),
     "source.files": (
-        CelRule("self.format == 'parquet' || has(self.schema)", "schema is required for json and csv", ".schema"),
+        CelRule(
+            "self.format in ['parquet', 'avro'] || has(self.schema)", "schema is required for json and csv", ".schema"
+        ),
         *(_options_of(kind, names) for kind, names in FILES_READING.items()),
     ),
     "source.files.path": (_PLAIN_PATH,),

@@ -180,6 +180,28 @@ class ServicesReport(_Report):
     )
 
 
+class UnknownColumn(_Report):
+    """A column of files that the schema does not have, so its values are not read."""
+
+    column: str
+    file: str = Field(description="A file that has it, below the source's directory.")
+
+
+class FilesReport(_Report):
+    """A source of files: what of it is not in the table."""
+
+    changed_files: int = Field(
+        default=0,
+        description="Files that were changed after they were read, and are not read again, as of the last listing.",
+    )
+    changed: tuple[str, ...] = Field(default=(), description="The first ten of them.")
+    unknown_columns: int = Field(
+        default=0,
+        description="Columns of files that the schema does not have, since the start of the process: at most 1,000.",
+    )
+    unknown: tuple[UnknownColumn, ...] = Field(default=(), description="The first ten of them.")
+
+
 class StateReport(_Report):
     """An index with a state, after the last micro-batch."""
 
@@ -214,6 +236,9 @@ class ProgressReport(_Report):
     lag: LagReport
     source: SourceReport | None = Field(
         default=None, description="A Kafka source; null for others, and before the first look at the brokers."
+    )
+    files: FilesReport | None = Field(
+        default=None, description="A source of files; null for others, and before the first listing."
     )
     idle: bool = Field(description="Spark has looked and the source has nothing new.")
     batch: _Count | None = Field(description="Spark's number of the micro-batch that is or was last written.")

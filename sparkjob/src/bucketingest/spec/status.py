@@ -25,8 +25,8 @@ class Condition(SpecModel):
     """One aspect of the pipeline's state, in the form that Kubernetes tools know."""
 
     type: SmallText = Field(
-        description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean, ServicesHealthy or "
-        "Degraded.",
+        description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean, ServicesHealthy, "
+        "SourceComplete or Degraded.",
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether the condition holds.")
     reason: SmallText = Field(description="One CamelCase word why.")
@@ -188,7 +188,7 @@ class Status(SpecModel):
     conditions: tuple[Condition, ...] | None = Field(
         default=None,
         description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean; with table services "
-        "ServicesHealthy; after a change of the spec Degraded.",
+        "ServicesHealthy; with a source of files SourceComplete; after a change of the spec Degraded.",
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )

@@ -213,7 +213,9 @@ class MicroBatchFunction:
     def _written(self, rows: DataFrame | FileBatch, plan: WritePlan) -> Sequence[WriteStatus]:
         if isinstance(rows, FileBatch):
             assert self._files is not None, "only the source of files has batches of them"
-            return self._files.write(rows, plan)
+            statuses = self._files.write(rows, plan)
+            self.board.columns_not_read(self._files.unknown.found)
+            return statuses
         if self._registered is None:
             return self._written_by(rows, plan, self._decoder)
         try:

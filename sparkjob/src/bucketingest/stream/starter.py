@@ -87,7 +87,7 @@ class QueryStarter:
         last = -1 if start.position is None else start.position.batch_id
         verdict = (start.verdict.value, start.reason)
         log.info("verdict", extra={"verdict": verdict[0], "reason": verdict[1]})
-        planner = FilesPlanner(listing, files_log, last, once=self.once)
+        planner = FilesPlanner(listing, files_log, last, once=self.once, ignored=self.function.board.files_ignored)
         self.function.board.started(start.position, self.coordinator.epoch, self.coordinator.inflight, verdict)
         self.function.begin(files_log, lambda: None)
         trigger = None if self.once else self.pipeline.trigger

@@ -13,11 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.status import Status
 from bucketingest.storage import open_storage
 from bucketingest.stream.errors import NoSourceFiles, SourceFilesChanged
 from bucketingest.stream.files.log import FileBatch, FilesLog
 from bucketingest.stream.files.source_file import SourceFile
+from bucketingest.stream.report.job_report import progress_report
+from bucketingest.stream.report.progress import Progress
 from bucketingest.write.errors import RowsRejected
+from bucketingest_operator.decide.status import Draft
 from support.jobs.stream_runs import Lake, Runner
 from support.oracle.compare import assert_same_rows
 
@@ -297,6 +301,62 @@ def test_a_file_that_is_deleted_before_it_is_read_is_a_dead_letter(run: Runner, 
     assert [(each["reason"], each["detail"]) for each in lake.letters()] == [
         ("file", f"{incoming}/gone.parquet: was deleted before it was read")
     ]
+
+
+def source_condition(wanted: BucketIngest, progress: Progress) -> tuple[str, str, str]:
+    """The condition that the operator makes of the job's report."""
+    draft = Draft(Status(), 1, dt.datetime.now(dt.UTC))
+    draft.take_report(progress_report(wanted, progress))
+    found = draft.condition("SourceComplete")
+    assert found is not None
+    return found.status, found.reason, found.message
+
+
+def test_a_changed_file_that_is_ignored_is_a_finding(run: Runner, lake: Lake, incoming: Path) -> None:
+    parquet(incoming / "a.parquet", 1, id=["a"], n=[1])
+    wanted = lake.resource(
+        {"files": {"path": str(incoming), "format": "parquet", "changed": "ignore"}}, table={"recordKey": ["id"]}
+    )
+    assert source_condition(wanted, run.once(wanted)) == ("True", "AllRead", "")
+    parquet(incoming / "a.parquet", 2, id=["a"], n=[2])
+
+    value, reason, message = source_condition(wanted, run.once(wanted))
+
+    assert (value, reason) == ("False", "FilesChanged")
+    assert message == "1 file changed after they were read, and are not read again: a.parquet."
+    assert lake.rows()["n"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sql"),
+    [
+        ("parquet", "SELECT * FROM source"),
+        ("json", "SELECT regexp_replace(id, 'x', 'y') AS id FROM source"),
+        ("csv", "SELECT * FROM source"),
+    ],
+)
+def test_columns_that_the_schema_lacks_are_a_finding_whoever_evaluates_the_sql(
+    run: Runner, lake: Lake, incoming: Path, *, caplog: pytest.LogCaptureFixture, kind: str, sql: str
+) -> None:
+    if kind == "parquet":
+        parquet(incoming / "a.parquet", 1, id=["a"])
+        parquet(incoming / "b.parquet", 2, id=["b"], more=[1], other=[2])
+    else:
+        (incoming / f"a.{kind}").write_text({"json": '{"id": "a"}\n', "csv": "id\na\n"}[kind])
+        last = {"json": '{"id": "b", "more": 1, "other": 2}\n', "csv": "id,more,other\nb,1,2\n"}[kind]
+        (incoming / f"b.{kind}").write_text(last)
+    options = {"options": {"header": "true"}} if kind == "csv" else {}
+    source = {"path": str(incoming), "format": kind, "schema": "id STRING", **options}
+    wanted = lake.resource({"files": source}, table={"recordKey": ["id"]}, transform={"sql": sql})
+
+    progress = run.once(wanted)
+
+    assert sorted(lake.rows()["id"].to_pylist()) == ["a", "b"]
+    assert progress.files is not None
+    found = {(each.column, each.file) for each in progress.files.unknown}
+    assert (progress.files.unknown_columns, found) == (2, {("more", f"b.{kind}"), ("other", f"b.{kind}")})
+    assert source_condition(wanted, progress)[:2] == ("False", "UnknownColumns")
+    assert caplog.messages.count("a column is not in the schema and is not read") == 2
 
 
 def test_a_directory_that_shows_no_columns_is_refused(run: Runner, lake: Lake, incoming: Path) -> None:

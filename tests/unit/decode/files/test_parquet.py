@@ -182,7 +182,7 @@ def test_a_file_shows_its_columns_and_those_of_its_directories(tmp_path: Path) -
     table = pa.table({"id": ["a"], "n": pa.array([1], pa.uint16()), "at": pa.array([0], pa.timestamp("ns"))})
     piece = written(tmp_path, table)
     with pa.OSFile(piece.path, "rb") as file:
-        found_columns = columns_of(file, "dt=2026-01-01/id=x/rows.parquet")
+        found_columns = columns_of(file, "dt=2026-01-01/id=x/rows.parquet", "parquet")
     assert found_columns == pa.schema(
         [("id", pa.string()), ("n", pa.int32()), ("at", pa.timestamp("us")), ("dt", pa.string())]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,17 @@ def put(folder: Path, name: str, at: int, text: str = "") -> None:
     os.utime(folder / name, (1_700_000_000 + at,) * 2)
 
 
-def planner(folder: Path, table: Storage, last: int = -1, *, once: bool = False, **listing: object) -> FilesPlanner:
+def planner(
+    folder: Path,
+    table: Storage,
+    last: int = -1,
+    *,
+    once: bool = False,
+    ignored: Any = lambda *_: None,
+    **listing: object,
+) -> FilesPlanner:
     wanted = Listing(open_storage(str(folder)), **{"max_files": 2, **listing})  # type: ignore[arg-type]
-    return FilesPlanner(wanted, FilesLog(table, "orders"), last, once=once)
+    return FilesPlanner(wanted, FilesLog(table, "orders"), last, once=once, ignored=ignored)
 
 
 def taken(found: FilesPlanner) -> list[list[str]]:
@@ -120,9 +129,14 @@ def test_a_changed_file_stops_or_is_read_again_or_stays(folder: Path, table: Sto
 
     with pytest.raises(SourceFilesChanged, match=r"1 files were changed after they were read: a\. Their rows"):
         planner(folder, table, 0).next()
-    ignoring = planner(folder, table, 0, changed="ignore")
+    told: list[object] = []
+    ignoring = planner(folder, table, 0, changed="ignore", ignored=lambda count, first: told.append((count, first)))
     assert taken(ignoring) == [["c"]]
-    assert ignoring.ignored == 1
+    assert told == [(1, ["a"])] * 2
+    put(folder, "a", 1)
+    assert taken(ignoring) == []
+    assert told[2:] == [(0, [])]
+    put(folder, "a", 1, "longer than it was")
     assert taken(planner(folder, table, 1, changed="readAgain")) == [["a"]]
     assert taken(planner(folder, table, 2)) == []
     put(folder, "a", 1, "changed again")

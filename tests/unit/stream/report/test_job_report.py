@@ -18,6 +18,7 @@ from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import (
     CommitReport,
     DamagedFile,
+    FilesReport,
     InflightReport,
     LagReport,
     Pin,
@@ -25,6 +26,7 @@ from bucketingest.spec.job_report import (
     ServicesReport,
     StateReport,
     TerminationReport,
+    UnknownColumn,
 )
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.job_report import progress_report
@@ -58,6 +60,12 @@ PROGRESS = Progress(
     lag_offsets=42,
     lag_seconds=2.0,
     idle=True,
+    files=FilesReport(
+        changed_files=1,
+        changed=("a.csv",),
+        unknown_columns=2,
+        unknown=(UnknownColumn(column="more", file="b.csv"),),
+    ),
     last_report_at=AT,
     last_report_age=0.25,
     services=ServicesState(
@@ -118,6 +126,12 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
         "inflight": {"instant": "20261121120002000", "ageSeconds": 1.5},
         "lag": {"offsets": 42, "seconds": 2.0},
         "source": None,
+        "files": {
+            "changedFiles": 1,
+            "changed": ["a.csv"],
+            "unknownColumns": 2,
+            "unknown": [{"column": "more", "file": "b.csv"}],
+        },
         "idle": True,
         "batch": 17,
         "batches": 4,
@@ -193,6 +207,7 @@ def test_what_is_not_known_is_null(resource: BucketIngest) -> None:
         "batch",
         "skew",
         "services",
+        "files",
         "state",
         "lastReportAt",
         "lastReportAgeSeconds",

@@ -17,7 +17,6 @@ from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.adoption import CHUNK_BYTES
 from bucketingest.write.rows.bucket_writer import BucketWriter, write_task
-from bucketingest.write.rows.shuffle import noted
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
@@ -49,16 +48,6 @@ def batches(rows: list[dict[str, Any]], size: int = 4) -> list[pa.RecordBatch]:
 def test_a_task_without_rows_reports_once_that_it_has_nothing() -> None:
     (report,) = write_task([], write_plan(), 7)
     assert statuses_from_arrow(pa.Table.from_batches([report])) == [WriteStatus(7)]
-
-
-def test_what_tasks_note_before_the_shuffle_reaches_the_driver_once() -> None:
-    plan = write_plan(tasks=1)
-    notes = [noted(text, plan, task) for task in range(2) for text in ("more\ta.parquet", "other\tb.parquet")]
-    (report,) = write_task([*notes, *share_of(0, packed([batches(ROWS)], plan))], plan, 0)
-    first, *others = statuses_from_arrow(pa.Table.from_batches([report]))
-    assert first.notes.splitlines() == ["more\ta.parquet", "other\tb.parquet"]
-    assert {status.notes for status in others} == {""}
-    assert "notes" not in first.to_json()
 
 
 def test_a_task_reports_one_file_per_file_group() -> None:

@@ -22,10 +22,15 @@ _OTHER_HEADER: Final = (
 class RecordDecoder:
     """Decodes messages of one record. Its schema is as `avro/columns` takes it."""
 
-    def __init__(self, record: AvroRecord, schema: pa.Schema, header: bytes = b"") -> None:
-        """`schema`: the columns. `header`: with what each message begins."""
+    def __init__(
+        self, record: AvroRecord, schema: pa.Schema, header: bytes = b"", *, may_have_header: bool = True
+    ) -> None:
+        """`schema`: the columns. `header`: with what each message begins. `may_have_header`: where it should have none,
+        a message behind Confluent's header is refused as one.
+        """
         self.schema = schema
         self._header = header
+        self._may_have_header = may_have_header and not header
         self._record = record
         self._exact = ExactDecoder(record, schema)
 
@@ -46,7 +51,7 @@ class RecordDecoder:
 
     def _in_bulk(self, data: Any, starts: Places, ends: Places) -> Bulk:
         rows, doubted = self._read(data, starts, ends, self._header)
-        if not self._header:
+        if self._may_have_header:
             # Such a message may begin with zero bytes of its own: it is in doubt if it is also one behind a header,
             # whose id is from 1 to 2^24 (registries count them up).
             odd = np.flatnonzero((data[starts] == 0) & (ends - starts >= HEADER_BYTES) & ~doubted)
@@ -74,15 +79,20 @@ class RecordDecoder:
             row = self._exact.decode(message[len(self._header) :])
         except Undecodable as error:
             error.at += len(self._header)
-            if not self._header and self._has_other_header(message):
+            if self._has_other_header(message):
                 raise Undecodable(0, _OTHER_HEADER) from error
             raise
-        if not self._header and self._has_other_header(message):
+        if self._has_other_header(message):
             raise Undecodable(0, _OTHER_HEADER)
         return row
 
     def _has_other_header(self, message: bytes) -> bool:
-        if len(message) < HEADER_BYTES or message[:2] != b"\0\0" or not any(message[2:HEADER_BYTES]):
+        if (
+            not self._may_have_header
+            or len(message) < HEADER_BYTES
+            or message[:2] != b"\0\0"
+            or not any(message[2:HEADER_BYTES])
+        ):
             return False
         try:
             self._exact.decode(message[HEADER_BYTES:])

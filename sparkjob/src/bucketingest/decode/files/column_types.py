@@ -1,5 +1,5 @@
-"""Which types of a file's columns are read as which types of the schema, and as which type a column comes that no
-schema names.
+"""Which of a file's columns are which of the schema: by name, in any case; which types are read as which; and as which
+type a column comes that no schema names.
 
 A type is widened where every value of it is a value of the wider one. Nothing is narrowed, rounded or read as text.
 """
@@ -11,6 +11,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from bucketingest.decode.files.parts import BadFile
+
+
+def names_of(found: pa.Schema, columns: pa.Schema) -> list[str | None]:
+    """What the file calls each column; None for one that it lacks. Raises BadFile."""
+    by_name: dict[str, list[pa.Field]] = {}
+    for field in found:
+        by_name.setdefault(field.name.lower(), []).append(field)
+    names: list[str | None] = []
+    for wanted in columns:
+        of_name = by_name.get(wanted.name.lower(), [])
+        if len(of_name) > 1:
+            exact = [field for field in of_name if field.name == wanted.name]
+            if len(exact) != 1:
+                raise BadFile(f"column {wanted.name}: the file has it {len(of_name)} times")
+            of_name = exact
+        for field in of_name:
+            if (why := why_not(field.type, wanted.type)) is not None:
+                raise BadFile(
+                    f"column {wanted.name}: {why}; give the column this type in source.files.schema, or write the "
+                    "file again"
+                )
+        names.append(of_name[0].name if of_name else None)
+    return names
 
 
 def why_not(found: pa.DataType, wanted: pa.DataType) -> str | None:
@@ -58,6 +83,14 @@ def _is_wider(found: pa.DataType, wanted: pa.DataType) -> bool:
         # Without a zone it is read as UTC; a moment has no local time.
         return bool(t.is_timestamp(found) and (wanted.tz is not None or found.tz is None))
     return bool(t.is_date32(wanted) and t.is_date64(found))
+
+
+def converted_column(array: pa.Array, wanted: pa.Field) -> pa.Array:
+    """The same for a column. Raises BadFile."""
+    try:
+        return converted(array, wanted.type)
+    except pa.ArrowInvalid as error:
+        raise BadFile(f"column {wanted.name}: a value of type {array.type} is no {wanted.type}: {error}") from None
 
 
 def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -7,10 +7,13 @@ from typing import Final
 
 import pyarrow as pa
 
+from bucketingest.decode.files import avro_containers
+from bucketingest.decode.files.avro_containers import AvroReader
 from bucketingest.decode.files.column_types import read_as
 from bucketingest.decode.files.csv_rows import CsvReader
 from bucketingest.decode.files.directories import values_in
 from bucketingest.decode.files.json_documents import JsonReader
+from bucketingest.decode.files.opening import decompressed
 from bucketingest.decode.files.parquet import ParquetReader, opened
 from bucketingest.decode.files.parts import BadFile, Reader
 from bucketingest.decode.files.text_values import unreadable_type
@@ -37,7 +40,9 @@ def reader_of(source: FilesSource, columns: pa.Schema) -> Reader:
                 encoding=encoding,
                 null=option("nullValue", ""),
             )
-        case _:
+        case "avro":
+            return AvroReader(columns)
+        case "parquet":
             return ParquetReader(columns)
 
 
@@ -61,13 +66,21 @@ def why_not(source: FilesSource, columns: pa.Schema) -> str | None:
     return f"has the type {kind}, which is not read from csv: take STRING, and convert it in transform.sql"
 
 
-def columns_of(file: pa.NativeFile, path: str) -> pa.Schema:
-    """The columns of a Parquet file and of the directories that it is in, as they are read without a schema.
+SHOWS_COLUMNS: Final = frozenset(["parquet", "avro"])
+"""Formats whose files say what their columns are."""
+
+
+def columns_of(file: pa.NativeFile, path: str, file_format: str) -> pa.Schema:
+    """The columns of a file of such a format and of the directories that it is in, as they are read without a schema.
 
     Raises BadFile.
     """
-    with opened(file) as parquet:
-        found = parquet.schema_arrow
+    if file_format == "avro":
+        container = avro_containers.opened(decompressed(file, path))
+        found = pa.schema([]) if container is None else container.columns
+    else:
+        with opened(decompressed(file, path)) as parquet:
+            found = parquet.schema_arrow
     fields: list[pa.Field] = []
     for field in found:
         kind = read_as(field.type)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -28,6 +29,10 @@ _SPECIAL: Final = r"\}[ \t\r\n]*\{|^[ \t\r\n]*(?:\[|$)"
 _SPACES: Final = " \t\r\n"
 _SPACE_BYTES: Final = b" \t\r\n"
 _BLOCK_ROWS: Final = 8192
+_LOOKED_AT: Final = 20
+"""Documents of a piece in which members are looked for that the schema does not have: in all it would take as long as
+decoding them.
+"""
 _UTF8: Final = "utf-8"
 
 
@@ -54,10 +59,15 @@ class JsonReader:
     def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part]:
         """See `Reader`."""
         decoder = JsonDecoder(self.columns)
+        is_first = True
         for lines in self._lines(file, piece):
             for start in range(0, len(lines.texts), _BLOCK_ROWS):
                 texts = lines.texts.slice(start, _BLOCK_ROWS)
-                yield _part(Lines(texts, lines.numbers[start : start + _BLOCK_ROWS], lines.after), decoder)
+                part = _part(Lines(texts, lines.numbers[start : start + _BLOCK_ROWS], lines.after), decoder)
+                if is_first:
+                    part.unknown = _unknown(texts[:_LOOKED_AT], self.columns)
+                    is_first = False
+                yield part
 
     def _lines(self, file: pa.NativeFile, piece: Piece) -> Iterator[Lines]:
         if self.encoding != _UTF8:
@@ -79,6 +89,16 @@ def _all_of(blocks: Iterator[bytes]) -> bytes:
         if len(text) > LINE_BYTES_MAX:
             raise BadFile(f"is longer than {LINE_BYTES_MAX // 1024**2} MiB, with multiLine or an encoding: split it")
     return text
+
+
+def _unknown(lines: pa.BinaryArray, columns: pa.Schema) -> tuple[str, ...]:
+    """Members of the documents of some lines that are no columns; names of JSON have the case of the schema."""
+    known, found = set(columns.names), dict[str, None]()
+    for document in _split(lines)[0].to_pylist()[:_LOOKED_AT]:
+        with suppress(ValueError, RecursionError):
+            members = json.loads(document)
+            found |= dict.fromkeys(members if isinstance(members, dict) else ())
+    return tuple(name for name in found if name not in known)
 
 
 def _part(lines: Lines, decoder: Documents) -> Part:

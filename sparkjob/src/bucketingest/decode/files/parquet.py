@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bucketingest.decode.files.column_types import converted, why_not
+from bucketingest.decode.files.column_types import converted_column, names_of
 from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece, no_rows, unknown_columns
 
 _OLD_CALENDAR: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
@@ -46,7 +46,7 @@ class ParquetReader:
         if not piece.end:
             return  # a file without a byte has no rows
         with opened(file) as parquet:
-            names = _names(parquet.schema_arrow, self.columns)
+            names = names_of(parquet.schema_arrow, self.columns)
             of_file = [name for name in names if name is not None]
             is_old = _has_old_calendar(parquet.metadata)
             unknown = unknown_columns(parquet.schema_arrow.names, self.columns)
@@ -73,12 +73,7 @@ class ParquetReader:
                 refused.setdefault(at, NoRow(place, "a byte that is not UTF-8", _shown(array, at)))
             if refused:
                 array = pc.if_else(_mask(batch.num_rows, refused), pa.scalar(None, array.type), array)
-            try:
-                found.append(converted(array, field.type))
-            except pa.ArrowInvalid as error:
-                raise BadFile(
-                    f"column {field.name}: a value of type {array.type} is no {field.type}: {error}"
-                ) from None
+            found.append(converted_column(array, field))
             if is_old and _is_before_1900(found[-1]):
                 raise BadFile(
                     f"column {field.name}: written with the calendar of Spark 2, and has times before 1900, which it "
@@ -159,26 +154,3 @@ def _is_before_1900(array: pa.Array) -> bool:
     is_date = pa.types.is_date(array.type)
     least = pc.min(array.view(pa.int32() if is_date else pa.int64())).as_py()
     return least is not None and least < _SAME_SINCE * (1 if is_date else _DAY_MICROS)
-
-
-def _names(found: pa.Schema, columns: pa.Schema) -> list[str | None]:
-    """What the file calls each column; None for one that it lacks. Raises BadFile."""
-    by_name: dict[str, list[pa.Field]] = {}
-    for field in found:
-        by_name.setdefault(field.name.lower(), []).append(field)
-    names: list[str | None] = []
-    for wanted in columns:
-        of_name = by_name.get(wanted.name.lower(), [])
-        if len(of_name) > 1:
-            exact = [field for field in of_name if field.name == wanted.name]
-            if len(exact) != 1:
-                raise BadFile(f"column {wanted.name}: the file has it {len(of_name)} times")
-            of_name = exact
-        for field in of_name:
-            if (why := why_not(field.type, wanted.type)) is not None:
-                raise BadFile(
-                    f"column {wanted.name}: {why}; give the column this type in source.files.schema, or write the "
-                    "file again"
-                )
-        names.append(of_name[0].name if of_name else None)
-    return names

@@ -252,6 +252,7 @@ _CLIENT: Final = frozenset(
 _OWN_CLASSES: Final = ("class", "classes", "config.providers", "metric.reporters", "security.providers")
 """How the names end of options that bring classes of a user's own, which may have options of any name."""
 FILES_READING: Final[dict[str, tuple[str, ...]]] = {
+    "avro": ("pathGlobFilter",),
     "csv": ("encoding", "escape", "header", "nullValue", "pathGlobFilter", "quote", "sep"),
     "json": ("encoding", "multiLine", "pathGlobFilter"),
     "parquet": ("pathGlobFilter",),

@@ -107,13 +107,13 @@ class FilesSource(SpecModel):
     """Rows from files that appear in a directory."""
 
     path: Location = Field(description="Directory to read files from, with the directories below it.")
-    format: Literal["parquet", "json", "csv"] = Field(description="Format of the files.")
+    format: Literal["parquet", "json", "csv", "avro"] = Field(description="Format of the files.")
     schema_text: SchemaText | None = Field(
         default=None,
         alias="schema",
         description=(
             "Columns of the files as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2). "
-            "Required for json and csv; for parquet it is read from the first file when absent."
+            "Required for json and csv; for parquet and avro it is read from the first file when absent."
         ),
     )
     max_files_per_trigger: Whole = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -46,8 +46,18 @@ class Listing:
 class FilesPlanner:
     """The micro-batches of one query, one after the other."""
 
-    def __init__(self, listing: Listing, files_log: FilesLog, last: int, *, once: bool = False) -> None:
+    def __init__(
+        self,
+        listing: Listing,
+        files_log: FilesLog,
+        last: int,
+        *,
+        once: bool = False,
+        ignored: Callable[[int, Sequence[str]], None] = lambda _count, _names: None,
+    ) -> None:
         """`last`: the last micro-batch that is in the table; -1: none. `once`: what is there at the first look is all.
+        `ignored`: told after each listing how many files were changed after they were taken and are not read again, and
+        the names of the first.
 
         Raises FilesLogLost.
         """
@@ -57,8 +67,8 @@ class FilesPlanner:
         self._waiting: deque[SourceFile] = deque()
         self._has_more = True
         self._once = once
-        self.ignored = 0
-        """Files of the last listing that were changed after they were taken, and are not read again."""
+        self._tell_ignored = ignored
+        self._ignored = 0
 
     def next(self) -> FileBatch | None:
         """The next micro-batch; None if there is nothing new. Raises SourceFilesChanged, and what storage does."""
@@ -102,17 +112,18 @@ class FilesPlanner:
 
     def _again(self, changed: list[SourceFile]) -> list[SourceFile]:
         """Of files that were changed after they were taken those that are read again. Raises SourceFilesChanged."""
-        before, self.ignored = self.ignored, 0
-        if not changed or self._listing.changed == "readAgain":
+        if self._listing.changed == "readAgain":
             return changed
-        names = ", ".join(file.path for file in in_order(changed)[:_NAMED_MAX])
-        if self._listing.changed == "stop":
+        first = [file.path for file in in_order(changed)[:_NAMED_MAX]]
+        names = ", ".join(first)
+        if changed and self._listing.changed == "stop":
             raise SourceFilesChanged(
                 f"{self._listing.storage.url}: {len(changed)} files were changed after they were read: {names}. Their "
                 "rows in the table are those of the old content. Set source.files.changed to readAgain to read them "
                 "as they are now, or to ignore to leave the table as it is"
             )
-        self.ignored = len(changed)
-        if len(changed) != before:
+        self._tell_ignored(len(changed), first)
+        before, self._ignored = self._ignored, len(changed)
+        if changed and len(changed) != before:
             log.warning("changed files are not read again", extra={"files": len(changed), "first": names})
         return []

@@ -5,7 +5,7 @@ This module imports nothing of Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -20,14 +20,16 @@ from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.opening import FileChanged, Opener, rows_error
 from bucketingest.stream.files.tasks import tasks_of
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows.shuffle import UNDECODED, counted, noted, pack
+from bucketingest.write.rows.shuffle import UNDECODED, counted, pack
 
 _LETTERS: Final = pa.schema(
     [("reason", pa.string()), ("detail", pa.string()), ("value", pa.binary())],
 )
-_UNKNOWN_MAX: Final = 100
-"""Columns that the schema does not have, of which a task tells the driver."""
 _LETTER_ROWS: Final = 1000
+
+
+def _nothing(_columns: Sequence[str], _path: str) -> None:
+    """Nobody is told."""
 
 
 class FileRefused(Exception):
@@ -43,13 +45,23 @@ class TaskFiles:
     tasks: Sequence[Sequence[Piece]]
     set_aside: Mapping[int, str] = field(default_factory=dict)
     """Number of a file → why it is not read."""
+    met: Callable[[Sequence[str], str], None] = _nothing
+    """Told of the columns of a file (the second) that the schema does not have."""
 
     @classmethod
-    def of(cls, batch: FileBatch, reader: FileReader, slots: int, *, is_splittable: bool) -> Self:
+    def of(
+        cls,
+        batch: FileBatch,
+        reader: FileReader,
+        slots: int,
+        *,
+        is_splittable: bool,
+        met: Callable[[Sequence[str], str], None] = _nothing,
+    ) -> Self:
         """What they read of a micro-batch. `slots`: tasks that run at once."""
         splittable = [is_splittable and not is_compressed(file.path) for file in batch.files]
         versions = {number: file.version for number, file in enumerate(batch.files)}
-        return cls(reader, Opener(batch.root, versions), tasks_of(batch.files, slots, splittable=splittable))
+        return cls(reader, Opener(batch.root, versions), tasks_of(batch.files, slots, splittable=splittable), met=met)
 
     def parts(self, task: int) -> Iterator[tuple[Piece, Part]]:
         """What a task reads. Raises FileRefused, FileChanged, StorageError."""
@@ -58,6 +70,8 @@ class TaskFiles:
                 continue
             try:
                 for part in self.reader.read(piece, self.opener):
+                    if part.unknown:
+                        self.met(part.unknown, piece.path)
                     yield piece, part
                 self.opener.check(piece)
             except BadFile as error:
@@ -66,22 +80,17 @@ class TaskFiles:
     def packed(self, plan: WritePlan, program: Program | None, task: int) -> Iterator[pa.RecordBatch]:
         """Shuffle batches, the last of which says how many records were no rows, if there were any."""
         refused = 0
-        unknown: dict[str, str] = {}
 
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal refused
-            for piece, part in self.parts(task):
+            for _, part in self.parts(task):
                 refused += len(part.refused)
-                for column in part.unknown:
-                    unknown.setdefault(column, piece.path)
                 if part.rows.num_rows:
                     yield part.rows if program is None else program.apply(part.rows)
 
         yield from pack(rows(), plan, task)
         if refused:
             yield counted(UNDECODED, refused, plan, task)
-        for column, path in list(unknown.items())[:_UNKNOWN_MAX]:
-            yield noted(f"{column}\t{path}".replace("\n", " "), plan, task)
 
     def marked(self, task: int, *, data: str, bad: str, detail: str) -> Iterator[pa.RecordBatch]:
         """All records, for Spark's SQL: the row in a struct, null for what is none; whether so; why; and the record."""

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from bucketingest.decode.ddl import UnreadableDdl
 from bucketingest.decode.ddl import columns_of as columns_of_ddl
-from bucketingest.decode.files.formats import columns_of, is_splittable, reader_of, why_not
+from bucketingest.decode.files.formats import SHOWS_COLUMNS, columns_of, is_splittable, reader_of, why_not
 from bucketingest.decode.files.parts import BadFile, Piece
 from bucketingest.decode.files.reader import FileReader
 from bucketingest.spec.fields.source import FilesSource
@@ -48,7 +48,7 @@ def open_files(source: FilesSource) -> FilesInput:
     where = listing.storage.url
     if is_local(listing.storage) and not Path(where).is_dir():  # an object store has no directories
         raise NoSourceFiles(f"spec.source.files.path: there is no directory {where}. Make it, or correct the path")
-    columns = first_columns(listing) if source.schema_text is None else declared(source)
+    columns = first_columns(listing, source.format) if source.schema_text is None else declared(source)
     if (why := why_not(source, columns)) is not None:
         raise InvalidTransform(f"spec.source.files.schema {why}")
     return FilesInput(source, listing, FileReader(columns, reader_of(source, columns)))
@@ -70,9 +70,9 @@ def look_at_files(source: FilesSource) -> str:
     piece = Piece(0, first.path, 0, first.size)
     shown = f"{found}; the first is {first.path}"
     try:
-        if source.format == "parquet":
+        if source.format in SHOWS_COLUMNS:
             with opener(piece) as file:
-                shown += f": {_beside(columns_of(file, first.path), columns)}"
+                shown += f": {_beside(columns_of(file, first.path, source.format), columns)}"
         if columns is not None:
             part = next(FileReader(columns, reader_of(source, columns)).read(piece, opener), None)
             if part is not None and part.refused:
@@ -127,7 +127,7 @@ def declared(source: FilesSource) -> pa.Schema:
         raise InvalidTransform(f"spec.source.files.schema: Spark cannot read it: {first}") from error
 
 
-def first_columns(listing: Listing) -> pa.Schema:
+def first_columns(listing: Listing, file_format: str) -> pa.Schema:
     """Columns of the first file that has a byte. Raises NoSourceFiles."""
     file = min((each for each in listing if each.size), key=lambda each: each.place, default=None)
     where = listing.storage.url
@@ -136,6 +136,6 @@ def first_columns(listing: Listing) -> pa.Schema:
     opener = Opener(where, {0: file.version})
     try:
         with opener(Piece(0, file.path, 0, file.size)) as opened:
-            return columns_of(opened, file.path)
+            return columns_of(opened, file.path, file_format)
     except BadFile as error:
         raise NoSourceFiles(f"{where}/{file.path}: {error}. Give the columns in spec.source.files.schema") from error

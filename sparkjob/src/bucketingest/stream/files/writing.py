@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.opening import FileChanged, as_they_are
 from bucketingest.stream.files.reading import FileRefused, TaskFiles
 from bucketingest.stream.files.source import FilesInput
+from bucketingest.stream.files.unknown import UnknownColumns
 from bucketingest.stream.micro_batch import (
     LeftToSpark,
     current_task,
@@ -43,7 +44,6 @@ log = logging.getLogger(__name__)
 
 _ROUNDS_MAX: Final = 5
 """How often a micro-batch is read because its files are bad or change, before the query fails."""
-_UNKNOWN_MAX: Final = 1000
 _BAD_DDL: Final = "number BIGINT, why STRING"
 
 
@@ -56,13 +56,14 @@ class FilesWriter:
     shape: RowShape
     changed: ChangedFiles
     is_splittable: bool
-    unknown: set[str] = field(default_factory=set)
-    """Columns of files that the schema does not have, as far as they were met."""
+    unknown: UnknownColumns
 
     @classmethod
     def of(cls, files: FilesInput, shape: RowShape, rows: DataFrame) -> Self:
         """For a source. `rows`: any with its columns, of the session that writes."""
-        return cls(rows.sparkSession, files.reader, shape, files.source.changed, files.is_splittable)
+        session = rows.sparkSession
+        unknown = UnknownColumns(session.sparkContext)
+        return cls(session, files.reader, shape, files.source.changed, files.is_splittable, unknown)
 
     def write(self, batch: FileBatch, plan: WritePlan) -> Sequence[WriteStatus]:
         """Write one. Raises RowsRejected, SourceFilesChanged, and what `write_packed` does."""
@@ -78,10 +79,11 @@ class FilesWriter:
 
     def _files(self, batch: FileBatch) -> TaskFiles:
         slots = self.session.sparkContext.defaultParallelism
-        return TaskFiles.of(batch, self.reader, slots, is_splittable=self.is_splittable)
+        return TaskFiles.of(batch, self.reader, slots, is_splittable=self.is_splittable, met=self.unknown.met)
 
     def _written(self, files: TaskFiles, plan: WritePlan) -> Sequence[WriteStatus]:
         statuses, has_refused = self._on_arrow(files, plan) or self._in_spark(files, plan)
+        self.unknown.warn()
         if has_refused or files.set_aside:
             columns = "reason STRING, detail STRING, value BINARY"
             statuses += write_letters(self._in_tasks(files, files.letters, columns), plan)
@@ -98,16 +100,7 @@ class FilesWriter:
         except LeftToSpark as doubt:  # nothing is written; the same rows are in doubt each time
             log.warning("a micro-batch is left to Spark's SQL", extra={"reason": str(doubt)})
             return None
-        self._warn(statuses)
         return statuses, any(status.undecoded for status in statuses)
-
-    def _warn(self, statuses: Sequence[WriteStatus]) -> None:
-        """Once of each column that files have and the schema does not."""
-        for note in {line for status in statuses for line in status.notes.splitlines()}:
-            column, _, path = note.partition("\t")
-            if column not in self.unknown and len(self.unknown) < _UNKNOWN_MAX:
-                self.unknown.add(column)
-                log.warning("a column is not in the schema and is not read", extra={"column": column, "file": path})
 
     def _in_spark(self, files: TaskFiles, plan: WritePlan) -> tuple[list[WriteStatus], bool]:
         observation = Observation()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.state import ServicesState
+from bucketingest.spec.job_report import FilesReport, UnknownColumn
 from bucketingest.stream.report.lag import Lag, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, ProgressObserver, latency
 from bucketingest.stream.report.rate import Rate
@@ -22,6 +24,8 @@ from bucketingest.write.instants.source_range import SourceRange, kafka_offsets
 from bucketingest.write.rows.write_status import WriteStatus
 
 _BATCHES: Final = ("micro-batches", 0)
+NAMED_MAX: Final = 10
+"""Columns that are named one by one: the report has a limit."""
 
 
 class ProgressBoard:
@@ -202,6 +206,20 @@ class ProgressBoard:
             self._progress = replace(self._progress, source=state)
             if self._phase() is Phase.WAITING:  # to wait is not to be stuck
                 self._made_progress(self._forward())
+
+    def files_ignored(self, count: int, first: Sequence[str]) -> None:
+        """What the last listing found: files that were changed after they were read and are not read again."""
+        self._files_are(changed_files=count, changed=tuple(first))
+
+    def columns_not_read(self, found: Mapping[str, str]) -> None:
+        """Columns of files that the schema does not have, each with a file."""
+        first = (UnknownColumn(column=column, file=file) for column, file in islice(found.items(), NAMED_MAX))
+        self._files_are(unknown_columns=len(found), unknown=tuple(first))
+
+    def _files_are(self, **values: Any) -> None:
+        with self._lock:
+            files = self._progress.files or FilesReport()
+            self._progress = replace(self._progress, files=files.model_copy(update=values))
 
     def waited_for_lock(self, seconds: float) -> None:
         """Add to the wait for the table's lock, which another writer held."""

@@ -39,6 +39,7 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         inflight=inflight,
         lag=LagReport(offsets=now.lag_offsets, seconds=None if now.lag_seconds is None else _rounded(now.lag_seconds)),
         source=_source(now.source),
+        files=now.files,
         idle=now.idle,
         batch=now.batch,
         batches=now.batches,

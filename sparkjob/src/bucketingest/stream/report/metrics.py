@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.state import ServicesState
+from bucketingest.spec.job_report import FilesReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Phase, Progress
 from bucketingest.stream.report.source_state import SourceState
@@ -43,6 +44,11 @@ def _of_state(figure: Callable[[Progress, StateSummary], float]) -> Callable[[Pr
 def _of_source(figure: Callable[[SourceState], float | None]) -> Callable[[Progress], float | None]:
     """None for other sources than Kafka, and before the first look."""
     return lambda now: None if now.source is None else figure(now.source)
+
+
+def _of_files(figure: Callable[[FilesReport], float]) -> Callable[[Progress], float | None]:
+    """None for other sources, and before the first listing."""
+    return lambda now: None if now.files is None else figure(now.files)
 
 
 def _small_groups(now: Progress) -> float | None:
@@ -129,6 +135,16 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
         "damaged_files",
         "Data files that commits name and that are gone or too short.",
         lambda now: len(_services(now).damage),
+    ),
+    (
+        "changed_files",
+        "Files that were changed after they were read, and are not read again, as of the last listing.",
+        _of_files(lambda files: files.changed_files),
+    ),
+    (
+        "unknown_columns",
+        "Columns of files that the schema does not have, since the start of the process.",
+        _of_files(lambda files: files.unknown_columns),
     ),
     ("buffer_bytes", "The most that a write task held in buffers, last micro-batch.", lambda now: now.buffer_bytes),
     ("state_keys", "Entries of the index's state.", _of_state(lambda _, state: state.keys)),

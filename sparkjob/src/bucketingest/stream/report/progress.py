@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.state import ServicesState
+from bucketingest.spec.job_report import FilesReport
 from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit
 
@@ -96,6 +97,8 @@ class Progress:
     while it does not answer."""
     source: SourceState | None = None
     """Whether Kafka answers; None for other sources, and before the first look."""
+    files: FilesReport | None = None
+    """What of the source's files is not in the table; None for other sources, and before the first listing."""
     idle: bool = False
     last_report_at: datetime | None = None
     """When the query last made progress: a micro-batch started or ended, or the source had nothing new."""

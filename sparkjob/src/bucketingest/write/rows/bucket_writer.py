@@ -37,7 +37,6 @@ from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
 from bucketingest.write.rows.shuffle import (
     DEAD_LETTERS,
     MOVED,
-    NOTED,
     OLDER,
     SHUFFLE_SCHEMA,
     UNDECODED,
@@ -88,7 +87,6 @@ class BucketWriter:
         self._partitions: set[str] = set(plan.partitions.known)
         self._numbers = RowNumbers()
         self._counts = {UNDECODED: 0, MOVED: 0, OLDER: 0}
-        self._notes: set[str] = set()
         self._pool = ThreadPoolExecutor(PUBLISHERS, thread_name_prefix="publish")
         self._markers = ThreadPoolExecutor(1, thread_name_prefix="mark")
         self._publishing: list[tuple[Future[list[WriteStatus]], int]] = []
@@ -122,9 +120,6 @@ class BucketWriter:
         schema = self._plan.schema
         # There may be tens of messages for each log file, so this does as little as it can for each.
         for span, of_buckets, count, new_count, buffer in messages:
-            if span.bucket == NOTED:
-                self._notes.add(span.partition_path)
-                continue
             if span.bucket < 0:
                 self._take_no_rows(span.bucket, count, buffer)
                 continue
@@ -192,7 +187,6 @@ class BucketWriter:
             older=self._counts[OLDER],
             buffer_bytes=self._budget.highest_bytes,
             undecoded=self._counts[UNDECODED],
-            notes="\n".join(sorted(self._notes)),
         )
         return [first, *others]
 

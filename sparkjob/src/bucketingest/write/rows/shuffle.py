@@ -57,8 +57,6 @@ OLDER: Final = -4
 """As bucket: the message is empty, and its row_count says how many of the source's messages were no rows, how many keys
 moved to another partition, and how many rows were older than that of their key in another partition.
 """
-NOTED: Final = -5
-"""As bucket: the message is empty, and its partition path is a text for the driver."""
 
 _BATCH_BYTES: Final = 4 * 1024**2
 """Bytes of messages in one batch. A buffer for a whole chunk's messages would double the chunk's memory."""
@@ -104,13 +102,6 @@ def counted(bucket: int, count: int, plan: WritePlan, map_task: int) -> pa.Recor
         [pa.array([value], kind) for value, kind in zip(values, SHUFFLE_SCHEMA.types, strict=True)],
         schema=SHUFFLE_SCHEMA,
     )
-
-
-def noted(text: str, plan: WritePlan, map_task: int) -> pa.RecordBatch:
-    """A shuffle batch with a text for the driver, see `WriteStatus.notes`."""
-    batch = counted(NOTED, 1, plan, map_task)
-    place = batch.schema.get_field_index("partition_path")
-    return batch.set_column(place, batch.schema.field(place), pa.array([text], pa.string()))
 
 
 def rows_per_message(rows: pa.RecordBatch) -> int:

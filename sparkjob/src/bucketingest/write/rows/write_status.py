@@ -57,10 +57,6 @@ class WriteStatus:
     """In a task's first status: messages that are no rows and were left out before the shuffle. They are staged as dead
     letters afterwards, and counted there; the ledger does not keep this number.
     """
-    notes: str = field(default="", compare=False)
-    """In a task's first status: lines of text for the driver from the tasks before the shuffle; the ledger does not
-    keep them.
-    """
 
     @property
     def superseded(self) -> int:
@@ -114,7 +110,7 @@ def new_keys_of(status: WriteStatus) -> FileSlice | None:
 _NAMES: Final = tuple(each.name for each in fields(WriteStatus))
 _DEFAULTS: Final = {each.name: each.default for each in fields(WriteStatus)}
 _values: Final = attrgetter(*_NAMES)
-_NOT_KEPT: Final = frozenset({"buffer_bytes", "notes", "undecoded"})
+_NOT_KEPT: Final = frozenset({"buffer_bytes", "undecoded"})
 _KEPT_IF_SET: Final = frozenset({"dropped", "new_rows", "moved", "older"})
 """A job that is older than a field could not read a ledger that has it: these are 0 in a table with buckets."""
 
