@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from bucketingest.errors import BucketIngestError
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND
 from bucketingest_operator.decide.plan import (
     Action,
@@ -41,6 +40,7 @@ from bucketingest_operator.kube.kinds import (
     SERVICES,
     Kind,
 )
+from bucketingest_operator.kube.leaders_api import LeadersApi
 from bucketingest_operator.manifests.attempt_objects import (
     ATTEMPT_LABEL,
     PREFLIGHT_ROLE,
@@ -62,17 +62,13 @@ STUCK_SECONDS: Final = 5
 """What a driver that makes no progress gets to end: it cannot commit."""
 
 
-class NotLeader(BucketIngestError):
-    """The lease was lost: another operator carries out the rest."""
-
-
 class Actor:
     """Carries out plans.
 
     Args:
         api: The API server.
         settings: How jobs' pods are made.
-        may_act: Called with the namespace before each action.
+        may_act: Called with the namespace before each call.
         count: Called with each action's name and its result: `done`, `failed`.
         identity: This process, for events.
         refused: Called with a resource's UID when the API server refuses its compaction's or preflight's Job.
@@ -88,9 +84,8 @@ class Actor:
         identity: str,
         refused: Callable[[str, Refusal], None] = lambda _uid, _refusal: None,
     ) -> None:
-        self._api = api
+        self._api = LeadersApi(api, may_act)
         self._settings = settings
-        self._may_act = may_act
         self._count = count
         self._identity = identity
         self._refused = refused
@@ -113,8 +108,6 @@ class Actor:
         """
         version = resource.version
         for action in actions:
-            if not self._may_act(resource.namespace):
-                raise NotLeader(f"{resource.namespace}/{resource.name}: another operator acts now.")
             name = type(action).__name__
             try:
                 written = await self._do(resource, action, version)
@@ -181,14 +174,14 @@ class Actor:
     ) -> None:
         names, where = Names(resource.name, resource.uid), resource.namespace
         match action:
-            case DeleteDriver(_, name, force, stuck):
-                await self._delete(PODS, where, name, grace=0 if force else STUCK_SECONDS if stuck else None)
+            case DeleteDriver(_, name, force, stuck, uid):
+                await self._delete(PODS, where, name, uid, grace=0 if force else STUCK_SECONDS if stuck else None)
             case DeleteExecutors(number):
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
             case DeleteRollback(number):
                 await self._delete(JOBS, where, names.rollback(number))
-            case DeleteCompaction(name) | DeletePreflight(name):
-                await self._delete(JOBS, where, name)
+            case DeleteCompaction(name, uid) | DeletePreflight(name, uid):
+                await self._delete(JOBS, where, name, uid)
             case DeleteAttempt(number):
                 # The ConfigMap last: while it exists, the next pass sees that the attempt still has to be cleaned up.
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
@@ -232,9 +225,9 @@ class Actor:
         except NotFound:
             return None
 
-    async def _delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:
+    async def _delete(self, kind: Kind, namespace: str, name: str, uid: str = "", *, grace: int | None = None) -> None:
         with suppress(NotFound):
-            await self._api.delete(kind, namespace, name, grace=grace)
+            await self._api.delete(kind, namespace, name, uid=uid, grace=grace)
 
     async def _emit_event(self, resource: Resource, event: EmitEvent) -> None:
         names = Names(resource.name, resource.uid)

@@ -77,6 +77,7 @@ class Driver:
     exit_code: int | None = None
     report: TerminationReport | None = None
     finished_at: datetime | None = None
+    uid: str = ""
 
     @property
     def can_run(self) -> bool:
@@ -131,6 +132,7 @@ class CompactionJob:
     active: int = 0
     ready: int = 0
     message: str = ""
+    uid: str = ""
 
     @property
     def does_all(self) -> bool:

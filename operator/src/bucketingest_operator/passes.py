@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bucketingest.spec.status import Status
-from bucketingest_operator.act import Actor, NotLeader
+from bucketingest_operator.act import Actor
 from bucketingest_operator.counts import Counts
 from bucketingest_operator.decide.plan import Action, AddFinalizer, CreateRollback, Plan, StartAttempt, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
@@ -20,6 +20,7 @@ from bucketingest_operator.decision_log import EVENT, encode_observation, encode
 from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound, Object
 from bucketingest_operator.kube.creation import CreationRefused
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS
+from bucketingest_operator.kube.leaders_api import NotLeader
 from bucketingest_operator.observation import CreationRefusal, Observation, Refusal
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.observe import Observer
@@ -150,7 +151,7 @@ class Passes:
                 self._quiet.set()
 
     def may_act(self, namespace: str) -> bool:
-        """Whether the next action in a namespace may start."""
+        """Whether the next call in a namespace may start."""
         return self._acts_in(namespace) and not self._draining
 
     async def drain(self) -> None:

@@ -46,6 +46,8 @@ class RecordingApi:
         self.kept_status: dict[str, Any] | None = None
         self.calls: list[str] = []
         self.bodies: list[Any] = []
+        self.uids: list[str] = []
+        """Which UID each deletion demanded."""
         self.failures = failures
         self.version = 1
         self.config_maps: list[dict[str, Any]] = []
@@ -73,7 +75,8 @@ class RecordingApi:
     async def patch(self, kind: Kind, _namespace: str, name: str, body: Any) -> Any:
         return self._called("patch", kind, name, body)
 
-    async def delete(self, kind: Kind, _namespace: str, name: str, *, grace: int | None = None) -> None:
+    async def delete(self, kind: Kind, _namespace: str, name: str, *, uid: str = "", grace: int | None = None) -> None:
+        self.uids.append(uid)
         self._called("delete", kind, name if grace is None else f"{name} within {grace} s")
 
     async def list(self, kind: Kind, _namespace: str, labels: str = "") -> Any:

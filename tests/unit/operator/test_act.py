@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from bucketingest.spec.status import UpgradeStatus
-from bucketingest_operator.act import NotLeader
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
@@ -27,6 +26,7 @@ from bucketingest_operator.decide.plan import (
 )
 from bucketingest_operator.kube.api import AlreadyExists, ApiError, Conflict, NotFound
 from bucketingest_operator.kube.creation import CreationRefused
+from bucketingest_operator.kube.leaders_api import NotLeader
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.resource import FINALIZER
 from support.operator.observations import NAMES, UID, bucket_ingest, input_of
@@ -115,6 +115,24 @@ def test_after_losing_leadership_no_action_starts() -> None:
     with pytest.raises(NotLeader):
         Acting(api, lambda _namespace: next(answers)).act(STATUS, START)
     assert api.calls == ["replace bucketingests orders/status"]
+
+
+@pytest.mark.parametrize("calls", range(9))
+def test_after_losing_leadership_within_an_action_no_call_starts(calls: int) -> None:
+    api = RecordingApi()
+    with pytest.raises(NotLeader):
+        Acting(api, lambda _namespace: len(api.calls) < calls).act(START, DeleteAttempt(1))
+    assert len(api.calls) == calls
+
+
+@pytest.mark.parametrize(
+    "action",
+    [DeleteDriver(1, "orders-1", uid="seen"), DeleteCompaction("c", "seen"), DeletePreflight("p", "seen")],
+)
+def test_only_what_was_observed_is_deleted(action: Action) -> None:
+    api = RecordingApi()
+    Acting(api).act(action)
+    assert api.uids == ["seen"], "a new leader may have made another object of this name"
 
 
 @pytest.mark.parametrize("kind", ["pods", "services"])

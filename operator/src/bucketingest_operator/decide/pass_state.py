@@ -148,11 +148,11 @@ class Pass:
     def delete(self, pod: Driver) -> None:
         """Delete a driver pod: gracefully, or by force if its node is gone. Once is enough."""
         if pod.node_gone:
-            self.do(DeleteDriver(pod.attempt, pod.name, force=True))
+            self.do(DeleteDriver(pod.attempt, pod.name, force=True, uid=pod.uid))
         elif not pod.terminating:
             current = self.draft.current
             stuck = current is not None and current.outcome == Failure.STUCK.value
-            self.do(DeleteDriver(pod.attempt, pod.name, stuck=stuck))
+            self.do(DeleteDriver(pod.attempt, pod.name, stuck=stuck, uid=pod.uid))
         self.look(SOON, live=True)
 
     def close(self, outcome: str, message: str, diagnosis: Diagnosis | None) -> None:

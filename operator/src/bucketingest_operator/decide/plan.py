@@ -53,12 +53,14 @@ class DeleteDriver:
     Attributes:
         force: Do not wait for its node, which is no longer a part of the cluster.
         stuck: It makes no progress, so it cannot use its grace period to commit.
+        uid: Of the pod that was observed.
     """
 
     number: int
     name: str
     force: bool = False
     stuck: bool = False
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +116,10 @@ class CreateServices:
 
 @dataclass(frozen=True, slots=True)
 class DeleteCompaction:
-    """Delete a Job that merges, and its pods."""
+    """Delete a Job that merges, and its pods. `uid`: of the Job that was observed."""
 
     name: str
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +140,10 @@ class CreatePreflight:
 
 @dataclass(frozen=True, slots=True)
 class DeletePreflight:
-    """Delete such a Job and its pod."""
+    """Delete such a Job and its pod. `uid`: of the Job that was observed."""
 
     name: str
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

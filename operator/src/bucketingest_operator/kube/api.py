@@ -117,19 +117,25 @@ class Api:
             content_type=_APPLY,
         )
 
-    async def delete(self, kind: Kind, namespace: str, name: str, *, grace: int | None = None) -> None:
-        """Delete an object, then the objects that it owns.
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", grace: int | None = None) -> None:
+        """Delete an object, then the objects that it owns. Raises NotFound also if its name has another UID now.
 
         Args:
             kind: Its kind.
             namespace: Its namespace.
             name: Its name.
+            uid: Only the object with this UID; "": whichever has the name.
             grace: Seconds that its processes get to end; 0: do not wait for a node; None: as the object says.
         """
         options: Object = {"propagationPolicy": "Background"}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        await self.call("DELETE", kind.path(namespace, name), body=options)
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        try:
+            await self.call("DELETE", kind.path(namespace, name), body=options)
+        except Conflict as error:
+            raise NotFound(str(error), code=error.code, reason=error.reason) from error
 
     async def delete_all(self, kind: Kind, namespace: str, labels: str) -> None:
         """Delete the objects that have these labels."""

@@ -8,16 +8,17 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from bucketingest_operator.kube.api import AlreadyExists, Api, NotFound, Object
+from bucketingest_operator.kube.api import AlreadyExists, NotFound, Object
 from bucketingest_operator.kube.creation import CreationRefused, create, create_all
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, NETWORK_POLICIES, PODS
+from bucketingest_operator.kube.leaders_api import LeadersApi
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, RPC_PART, UID_LABEL, Manifests
 from bucketingest_operator.manifests.spark_ports import SECRET_BYTES, SECRET_NAME_BYTES
 from bucketingest_operator.observation import AttemptInput
 
 
 async def start_attempt(
-    api: Api,
+    api: LeadersApi,
     made_with: Callable[[str], Manifests],
     number: int,
     attempt_input: AttemptInput,
@@ -35,6 +36,7 @@ async def start_attempt(
     Raises:
         CreationRefused: A rule of the cluster refuses an object, or another writer has made it.
         ApiError: A creation failed; those after it were not tried.
+        NotLeader: The lease was lost between two calls.
     """
     made = made_with(secrets.token_hex(SECRET_NAME_BYTES))
     # What nothing else here needs comes at the same time: a busy API server answers each call late.
@@ -69,7 +71,9 @@ async def _together(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
     return results
 
 
-async def _config_map(api: Api, made: Manifests, number: int, attempt_input: AttemptInput) -> tuple[Object, bool]:
+async def _config_map(
+    api: LeadersApi, made: Manifests, number: int, attempt_input: AttemptInput
+) -> tuple[Object, bool]:
     """The attempt's ConfigMap, and whether it was made now."""
     wanted = made.config_map(number, attempt_input)
     try:
@@ -78,7 +82,7 @@ async def _config_map(api: Api, made: Manifests, number: int, attempt_input: Att
         return wanted, False
 
 
-async def _network_policy(api: Api, made: Manifests) -> None:
+async def _network_policy(api: LeadersApi, made: Manifests) -> None:
     if made.settings.network_policy:
         await create_all(api, [made.network_policy()])
         return
@@ -86,7 +90,7 @@ async def _network_policy(api: Api, made: Manifests) -> None:
         await api.delete(NETWORK_POLICIES, made.namespace, made.names.base)
 
 
-async def _exists(api: Api, made: Manifests, number: int) -> bool:
+async def _exists(api: LeadersApi, made: Manifests, number: int) -> bool:
     try:
         await api.get(PODS, made.namespace, made.names.driver(number))
     except NotFound:
@@ -94,22 +98,24 @@ async def _exists(api: Api, made: Manifests, number: int) -> bool:
     return True
 
 
-async def _kept_config_map(api: Api, made: Manifests, number: int) -> Object:
+async def _kept_config_map(api: LeadersApi, made: Manifests, number: int) -> Object:
     """An attempt's ConfigMap without its content. Raises CreationRefused for one that names no Secret: it is deleted
     first, and the next pass makes another.
     """
     name = made.names.attempt(number)
     found, _ = await api.list(CONFIG_MAPS, made.namespace, f"{UID_LABEL}={made.uid},{ATTEMPT_LABEL}={number}")
     for each in found:
-        if each["metadata"]["name"] == name and RPC_PART in (each["metadata"].get("annotations") or {}):
+        if each["metadata"]["name"] != name:
+            continue
+        if RPC_PART in (each["metadata"].get("annotations") or {}):
             return each
-    with suppress(NotFound):
-        await api.delete(CONFIG_MAPS, made.namespace, name)
+        with suppress(NotFound):
+            await api.delete(CONFIG_MAPS, made.namespace, name, uid=each["metadata"]["uid"])
     sentence = f"The ConfigMap {name} names no Secret: it is made again."
     raise CreationRefused(f"{made.namespace}/{name} has no {RPC_PART}", code=409, sentence=sentence)
 
 
-async def _create_secret(api: Api, secret: Object, config_map: Object) -> None:
+async def _create_secret(api: LeadersApi, secret: Object, config_map: Object) -> None:
     """A Secret that another writer made is not used: that writer knows its content. Its ConfigMap is
     deleted: the next pass must not take the Secret for one that was made before the operator ended.
     """
@@ -118,6 +124,6 @@ async def _create_secret(api: Api, secret: Object, config_map: Object) -> None:
     except AlreadyExists as error:
         name, namespace = secret["metadata"]["name"], secret["metadata"]["namespace"]
         with suppress(NotFound):
-            await api.delete(CONFIG_MAPS, namespace, config_map["metadata"]["name"])
+            await api.delete(CONFIG_MAPS, namespace, config_map["metadata"]["name"], uid=config_map["metadata"]["uid"])
         sentence = f"The Secret {name} exists, and the operator did not make it: the next try has another name."
         raise CreationRefused(str(error), code=error.code, sentence=sentence) from error

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, Object
+from bucketingest_operator.kube.api import AlreadyExists, ApiError, Object
 from bucketingest_operator.kube.kinds import BY_NAME
+from bucketingest_operator.kube.leaders_api import LeadersApi
 
 _APPLIED: Final = frozenset({"NetworkPolicy", "Role", "RoleBinding", "ServiceAccount"})
 """They outlive an attempt: each start brings them to what settings and this version say."""
@@ -17,7 +18,7 @@ class CreationRefused(ApiError):
     """The API server refuses an object because of its content or of the namespace's limits."""
 
 
-async def create(api: Api, manifest: Object) -> Object:
+async def create(api: LeadersApi, manifest: Object) -> Object:
     """Create an object, or bring one up to date that outlives an attempt.
 
     Raises:
@@ -39,7 +40,7 @@ async def create(api: Api, manifest: Object) -> Object:
         raise CreationRefused(str(error), code=error.code, sentence=sentence) from error
 
 
-async def create_all(api: Api, manifests: Sequence[Object]) -> None:
+async def create_all(api: LeadersApi, manifests: Sequence[Object]) -> None:
     """Create objects in order, as far as they do not exist; those that outlive an attempt are brought up to date.
 
     Raises:

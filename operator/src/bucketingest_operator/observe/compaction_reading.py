@@ -51,6 +51,7 @@ def read_compaction_job(job: Object) -> CompactionJobSeen | None:
     at = end.get("lastTransitionTime")
     found = CompactionJob(
         name=metadata["name"],
+        uid=metadata["uid"],
         number=number,
         round=round_number,
         digest=annotations.get(COMPACTION_DIGEST, ""),

@@ -248,6 +248,7 @@ def driver(pod: PodSeen, now: datetime, *, node_gone: bool = False) -> Driver:
         exit_code=pod.exit_code,
         report=pod.report,
         finished_at=pod.finished_at,
+        uid=pod.uid,
     )
 
 

@@ -44,6 +44,7 @@ def test_a_configuration_that_names_no_secret_is_made_again_by_the_next_pass() -
     with pytest.raises(CreationRefused, match="rpc-part"):
         acting.act(START)
     assert f"delete configmaps {NAMES.attempt(1)}" in api.calls
+    assert api.uids == ["u"], "another leader may have made it again"
     acting.act(START)
     assert api.calls[-1] == f"create pods {NAMES.driver(1)}"
 
@@ -66,6 +67,8 @@ def test_a_secret_that_another_client_made_is_never_used() -> None:
     assert caught.value.sentence.startswith(f"The Secret {made} exists, and the operator did not make it")
     assert not [each for each in api.calls if each.startswith("create pods")]
     assert f"delete configmaps {NAMES.attempt(1)}" in api.calls
+    (uid,) = api.uids
+    assert uid in {f"uid-{version}" for version in range(2, api.version + 1)}, "only the one that this pass made"
     acting.act(START)
     assert made not in api.calls[-1]
     assert {each for each in api.calls if each.startswith("create secrets")} > {f"create secrets {made}"}

@@ -92,7 +92,7 @@ def _is_over(work: Pass, job: CompactionJob) -> bool:
 
 def _delete(work: Pass, job: CompactionJob, *, ended: bool = False) -> None:
     if not job.terminating and (ended or job.state is JobState.RUNNING):
-        work.do(DeleteCompaction(job.name))
+        work.do(DeleteCompaction(job.name, job.uid))
         work.look(SOON)
 
 

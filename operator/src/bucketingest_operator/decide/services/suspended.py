@@ -30,7 +30,7 @@ def serve_suspended(work: Pass) -> None:
     spec = _spec(work)
     if spec is None:
         if job is not None and not job.terminating:
-            work.do(DeleteCompaction(job.name))
+            work.do(DeleteCompaction(job.name, job.uid))
         return
     if job is None:
         _create_when_due(work, spec)
@@ -41,7 +41,7 @@ def serve_suspended(work: Pass) -> None:
         return
     rest = job.finished_at + (EVERY if job.state is JobState.SUCCEEDED else AFTER_FAILURE) - work.seen.now
     if rest <= timedelta():
-        work.do(DeleteCompaction(job.name))
+        work.do(DeleteCompaction(job.name, job.uid))
         rest = SOON
     work.look(rest)
 

@@ -103,7 +103,7 @@ def tidy(work: Pass) -> None:
     kept = work.kept_preflight if runs else None
     for job in work.seen.preflights:
         if job.name != kept and not job.terminating:
-            work.do(DeletePreflight(job.name))
+            work.do(DeletePreflight(job.name, job.uid))
     if kept is None and upgrade is not None and not failed_preflight(upgrade):
         work.draft.upgrade = upgrade.model_copy(update={"preflight": None})
 
@@ -126,7 +126,7 @@ def _next_step(work: Pass, found: Preflight, wanted: BucketIngest) -> Preflight:
         after = _try_when_due(work, found, wanted, gone=job is None)
     elif job.uid == found.job:
         if _rest(work, found) <= timedelta():
-            work.do(DeletePreflight(job.name))
+            work.do(DeletePreflight(job.name, job.uid))
             work.look(SOON)
         after = found
     elif job.state is JobState.RUNNING:
@@ -168,7 +168,7 @@ def _running(work: Pass, found: Preflight, job: PreflightJob) -> Preflight:
     work.look(SOON)
     failure = _NOT_STARTING.get(job.waiting)
     if failure is not None and work.now - job.created_at >= PATIENCE:
-        work.do(DeletePreflight(job.name))
+        work.do(DeletePreflight(job.name, job.uid))
         return _failed(work, found, f"{failure.value}: {TREATMENTS[failure].sentence} {job.message}".strip(), job)
     if job.waiting is PodReason.NONE or found.result == FAILED:
         return found

@@ -142,9 +142,9 @@ def test_a_spec_that_gave_way_after_its_probation_is_not_checked_again() -> None
 def test_a_suspended_pipeline_and_a_deleted_one_leave_no_job() -> None:
     suspended = bucket_ingest({"suspend": True, "upgrade": {"preflight": True}})
     plan = reconcile(after(checking(), wanted=suspended, generation=3))
-    assert DeletePreflight(NAME) in plan.actions
+    assert DeletePreflight(NAME, "job-1") in plan.actions
     assert stops(plan)
-    assert DeletePreflight(NAME) in reconcile(after(checking(), deleting=True)).actions
+    assert DeletePreflight(NAME, "job-1") in reconcile(after(checking(), deleting=True)).actions
 
 
 # ------------------------------------------------------------------------------------------- a check that cannot be run
@@ -180,7 +180,7 @@ def test_a_pod_that_leaves_no_message_proves_nothing_and_is_repeated() -> None:
     plan = reconcile(seen)
     assert not stops(plan)
     assert (found(plan).result, found(plan).tries, found(plan).message) == ("NotRun", 1, "Evicted")
-    assert DeletePreflight(NAME) in reconcile(later(seen, plan, 61)).actions
+    assert DeletePreflight(NAME, "job-1") in reconcile(later(seen, plan, 61)).actions
     over = later(seen, plan, LIMIT.total_seconds())
     assert stops(reconcile(over))
 
@@ -212,7 +212,7 @@ def test_an_image_that_cannot_be_pulled_fails_the_check_after_a_while(reason: Po
     assert not stops(plan)
     assert found(plan).result == "Failed"
     assert "ErrImagePull: not found" in condition(plan, "Degraded").message
-    assert DeletePreflight(NAME) in plan.actions
+    assert DeletePreflight(NAME, "job-1") in plan.actions
 
 
 def test_a_pod_that_finds_no_node_is_no_failure_of_the_spec() -> None:

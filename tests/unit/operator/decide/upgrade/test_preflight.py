@@ -90,7 +90,7 @@ def test_a_check_that_failed_is_repeated_with_growing_pauses_and_the_job_is_made
     assert "DeletePreflight" not in kinds(early)
     due = later(seen, plan, 61)
     removing = reconcile(due)
-    assert DeletePreflight(NAME) in removing.actions
+    assert DeletePreflight(NAME, "job-1") in removing.actions
     creating = reconcile(later(due, removing, preflights=()))
     assert "CreatePreflight" in kinds(creating)
     second = later(due, creating, preflights=(replace(said_failed(), uid="job-2"),))
@@ -114,7 +114,7 @@ def test_an_edit_while_a_check_runs_is_checked_instead() -> None:
     seen = after(checking(), wanted=OTHER, generation=3)
     plan = reconcile(seen)
     assert not stops(plan)
-    assert DeletePreflight(NAME) in plan.actions
+    assert DeletePreflight(NAME, "job-1") in plan.actions
     assert CreatePreflight(1, digest(OTHER), OTHER) in plan.actions
     assert (found(plan).digest, found(plan).tries) == (digest(OTHER), 0)
 
@@ -132,7 +132,7 @@ def test_an_edit_that_is_taken_back_restarts_nothing_and_leaves_nothing() -> Non
     back = after(replace(later(seen, plan), last_good=None), wanted=GOOD, generation=3)
     undone = reconcile(back)
     assert not stops(undone)
-    assert DeletePreflight(NAME) in undone.actions
+    assert DeletePreflight(NAME, "job-1") in undone.actions
     assert undone.status.upgrade is not None
     assert (undone.status.upgrade.trial, undone.status.upgrade.preflight) == (None, None)
     assert condition(undone, "Degraded").status == "False"

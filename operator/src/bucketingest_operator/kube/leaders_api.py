@@ -1,0 +1,63 @@
+"""The API server for what only a leader may do: each call asks first, since a lease can be lost between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bucketingest.errors import BucketIngestError
+from bucketingest_operator.kube.api import Api, Object
+from bucketingest_operator.kube.kinds import Kind
+
+
+class NotLeader(BucketIngestError):
+    """The lease was lost: another operator carries out the rest."""
+
+
+class LeadersApi:
+    """Calls of `Api` that begin only while this process may act in the namespace. They raise NotLeader otherwise.
+
+    Args:
+        api: The API server.
+        may_act: Called with the namespace before each call.
+    """
+
+    def __init__(self, api: Api, may_act: Callable[[str], bool]) -> None:
+        self._api = api
+        self._may_act = may_act
+
+    def _in(self, namespace: str) -> Api:
+        if not self._may_act(namespace):
+            raise NotLeader(f"{namespace}: another operator acts now.")
+        return self._api
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        """As `Api.get`."""
+        return await self._in(namespace).get(kind, namespace, name)
+
+    async def create(self, kind: Kind, namespace: str, content: Object) -> Object:
+        """As `Api.create`."""
+        return await self._in(namespace).create(kind, namespace, content)
+
+    async def replace(self, kind: Kind, namespace: str, name: str, content: Object, part: str) -> Object:
+        """As `Api.replace`."""
+        return await self._in(namespace).replace(kind, namespace, name, content, part)
+
+    async def patch(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
+        """As `Api.patch`."""
+        return await self._in(namespace).patch(kind, namespace, name, content)
+
+    async def apply(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
+        """As `Api.apply`."""
+        return await self._in(namespace).apply(kind, namespace, name, content)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", grace: int | None = None) -> None:
+        """As `Api.delete`."""
+        await self._in(namespace).delete(kind, namespace, name, uid=uid, grace=grace)
+
+    async def delete_all(self, kind: Kind, namespace: str, labels: str) -> None:
+        """As `Api.delete_all`."""
+        await self._in(namespace).delete_all(kind, namespace, labels)
+
+    async def list(self, kind: Kind, namespace: str, labels: str) -> tuple[list[Object], str]:
+        """As `Api.list`."""
+        return await self._in(namespace).list(kind, namespace, labels)
