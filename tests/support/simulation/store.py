@@ -7,7 +7,8 @@ that takes effect late) is simulated by the views.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
@@ -23,6 +24,8 @@ _OVERTAKEN: Final = re.compile(r"\.hoodie/\.bucketingest/[^/]+/instants/(\d{17})
 _TAKEN_BACK: Final = re.compile(
     r"\.hoodie/\.bucketingest/[^/]+/(?:instants/(?=\d{17}/(?:overtaken|aborted)$)|aborted/)(\d{17})(?:/\w+)?"
 )
+_LAST: Final = "\U0010ffff"
+"""Sorts after every character of a path."""
 _DECISION: Final = re.compile(r"\.hoodie/\.bucketingest/.*/decision")
 
 
@@ -31,9 +34,14 @@ class StoredObject:
     """One object and when it came."""
 
     content: bytes
-    modified: datetime
-    etag: str
+    info: ObjectInfo
+    """What a listing shows."""
     step: int
+
+    @property
+    def modified(self) -> datetime:
+        """When it came."""
+        return self.info.modified
 
 
 class Watch(Protocol):
@@ -72,6 +80,8 @@ class Objects:
         self.overtaken: set[str] = set()
         """Instants that were ever marked as overtaken."""
         self.objects: dict[str, StoredObject] = {}
+        self._paths: list[str] = []
+        """Its paths in order: of all that a schedule does, listings are the most frequent."""
         self.creators: dict[str, str] = {}
         """Who created an object last; it stays when the object goes."""
         self.deleted: dict[str, tuple[StoredObject, int]] = {}
@@ -87,7 +97,11 @@ class Objects:
     def info(self, path: str) -> ObjectInfo:
         """What a listing shows. Raises NotFound."""
         self.get(path)
-        return info(path, self.objects[path])
+        return self.objects[path].info
+
+    def under(self, start: str) -> Sequence[str]:
+        """The paths that start with this, in order."""
+        return self._paths[bisect_left(self._paths, start) : bisect_left(self._paths, f"{start}{_LAST}")]
 
     def since(self, path: str) -> int:
         """The step at which it came; -1: it is not there."""
@@ -120,6 +134,7 @@ class Objects:
             else:
                 self._check_change(path, "deleted")
             self.deleted[path] = (self.objects.pop(path), self._clock()[0])
+            del self._paths[bisect_left(self._paths, path)]
 
     @property
     def contents(self) -> dict[str, bytes]:
@@ -162,9 +177,6 @@ class Objects:
         if path == _VERSION:
             self._history_version = max(self._history_version, int(content))
         self._next_etag += 1
-        self.objects[path] = StoredObject(content, now, str(self._next_etag), step)
-
-
-def info(path: str, stored: StoredObject) -> ObjectInfo:
-    """The object as a listing shows it."""
-    return ObjectInfo(path, len(stored.content), stored.modified, stored.etag)
+        if path not in self.objects:
+            insort(self._paths, path)
+        self.objects[path] = StoredObject(content, ObjectInfo(path, len(content), now, str(self._next_etag)), step)

@@ -17,7 +17,7 @@ from typing import Final
 from bucketingest.storage import StorageError, StorageUnavailable
 from bucketingest.storage.interface import BytesLike, Data, Level, ObjectInfo
 from support.simulation.outlasting import Outlasting
-from support.simulation.store import Objects, StoredObject, Watch, info
+from support.simulation.store import Objects, StoredObject, Watch
 from support.simulation.world import Actor, Killed, World
 
 _STALE_STEPS: Final = 40
@@ -121,21 +121,20 @@ class View:
         if prefix == ".hoodie/timeline":
             self._actor.looked = world.steps
         start = f"{prefix}/" if prefix else ""
-        shown = self._objects.objects
         if self._may_be_stale(prefix) and world.rng.random() < chances.stale_list and self._fault("stale list", prefix):
             shown = self._stale()
-        names = sorted(path for path in shown if path.startswith(start))
+            names: Sequence[str] = sorted(path for path in shown if path.startswith(start))
+        else:
+            shown, names = self._objects.objects, self._objects.under(start)
         if not (chances.torn_list and len(names) > 1 and world.rng.random() < chances.torn_list):
-            return [info(path, shown[path]) for path in names]
+            return [shown[path].info for path in names]
         if not self._fault("pages of a list", prefix):
-            return [info(path, shown[path]) for path in names]
+            return [shown[path].info for path in names]
         border = world.rng.choice(names)
-        first = [info(path, shown[path]) for path in names if path < border]
+        first = [shown[path].info for path in names if path < border]
         self._actor.turn_ends = world.steps
         world.pause(self._actor)
-        later = self._objects.objects
-        names = sorted(path for path in later if path.startswith(start) and path >= border)
-        return [*first, *(info(path, later[path]) for path in names)]
+        return [*first, *(self._objects.info(path) for path in self._objects.under(start) if path >= border)]
 
     def _may_be_stale(self, prefix: str) -> bool:
         """Listings of the timeline and of our own objects are consistent on every store that is accepted."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from bucketingest.hudi.errors import InvalidTable
 
 _KEY_END = re.compile(r"(?:[^\\=: \t\f]|\\.)*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u(.{0,4})|(.))", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = {
     "\t": "\\t",
@@ -78,23 +79,9 @@ def _logical_lines(text: str) -> list[str]:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    out: list[str] = []
-    position = 0
-    while position < len(text):
-        character = text[position]
-        if character != "\\" or position + 1 >= len(text):
-            out.append(character)
-            position += 1
-            continue
-        escaped = text[position + 1]
-        position += 2
-        if escaped == "u":
-            out.append(_code_unit(text[position : position + 4]))
-            position += 4
-        else:
-            out.append(_ESCAPES.get(escaped, escaped))
+    found = _ESCAPE.sub(lambda one: _ESCAPES.get(one[2], one[2]) if one[1] is None else _code_unit(one[1]), text)
     # Java escapes UTF-16 code units: two escapes are one character beyond the basic plane.
-    return "".join(out).encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
+    return found.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
 
 
 def _code_unit(digits: str) -> str:

@@ -47,9 +47,10 @@ class Timeline:
             instant = Instant.try_parse(name)
             if instant is None:
                 continue
-            known = latest.get(instant.key)
+            key = instant.key
+            known = latest.get(key)
             if known is None or instant.is_later_state_of(known):
-                latest[instant.key] = instant
+                latest[key] = instant
         return cls(tuple(sorted(latest.values(), key=lambda instant: (instant.request_time, instant.action))))
 
     def as_of(self, completion_time: str) -> Timeline:
