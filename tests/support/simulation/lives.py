@@ -99,10 +99,10 @@ class Lives:
             write_tasks=rng.choice((1, 2)) if other else self._write_tasks,
             max_retries=rng.choice((0, 2)),
             twins=self._twins,
-            skew=ahead
-            or timedelta(
+            skew=timedelta(
                 milliseconds=rng.choice(SKEWS if clocks else (0, 0, 0, -1500, 0 if self._features.serves else 2000))
             ),
+            ahead=ahead,
             locks=self.locks,
             commit_interval=None if self._interval_ms is None else timedelta(milliseconds=self._interval_ms),
             leaps=self._arranged.leaps,

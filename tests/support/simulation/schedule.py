@@ -313,6 +313,7 @@ class Schedule:
             foreign_instants=rows.keys() | visitors.others.requested | self._started_by_others(),
             others=visitors.came or not {"undo", "compact"}.isdisjoint(features.services),
             overtaken=self._table.overtaken,
+            unharmed=self._table.unharmed,
             topic=self._around.topic,
             pipeline=self._lives.spec.pipeline,
             letters_place=self._lives.spec.dead_letters,

@@ -16,11 +16,13 @@ from typing import Final, Protocol
 from bucketingest.storage import AlreadyExists, NotFound
 from bucketingest.storage.interface import ObjectInfo
 from support.simulation.judge.instants import HISTORY, TIMELINE, read_instants
+from support.simulation.records import record
 
 _COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.deltacommit")
 """Of rollbacks, two that finish the same one may both write its completed file unless they hold the table's lock."""
 _VERSION: Final = f"{HISTORY}_version_"
 _OVERTAKEN: Final = re.compile(r"\.hoodie/\.bucketingest/[^/]+/instants/(\d{17})/overtaken")
+_ROLLBACK: Final = re.compile(r"\.hoodie/timeline/\d{17}\.rollback\.requested")
 _TAKEN_BACK: Final = re.compile(
     r"\.hoodie/\.bucketingest/[^/]+/(?:instants/(?=\d{17}/(?:overtaken|aborted)$)|aborted/)(\d{17})(?:/\w+)?"
 )
@@ -77,6 +79,8 @@ class Objects:
         """The newest version that the history had: a late request may put an older one back, for a while."""
         self.put_back: set[str] = set()
         """Instants of which a request changed the timeline when newer ones had been archived, or at the end."""
+        self.unharmed: set[str] = set()
+        """Instants that were archived when a rollback named them: all that it could delete is in base files."""
         self.overtaken: set[str] = set()
         """Instants that were ever marked as overtaken."""
         self.objects: dict[str, StoredObject] = {}
@@ -174,6 +178,11 @@ class Objects:
         step, now = self._clock()
         if (match := _OVERTAKEN.fullmatch(path)) is not None:
             self.overtaken.add(match[1])
+        if content and _ROLLBACK.fullmatch(path):
+            target = record(content)["instantToRollback"]["commitTime"]
+            found = read_instants(self.contents).completed.get(target)
+            if found is not None and not found.active:
+                self.unharmed.add(target)
         if path == _VERSION:
             self._history_version = max(self._history_version, int(content))
         self._next_etag += 1

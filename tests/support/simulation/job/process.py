@@ -13,6 +13,7 @@ from typing import Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.lease.store_clock import StoreClock
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings
@@ -41,6 +42,7 @@ _SERVED: Final = 0.7
 """How often table services have their step after a micro-batch."""
 _CLOCK_SET: Final = 0.15
 """How often the wall clock is set after a micro-batch, where clocks are."""
+_AHEAD_AT_ONCE: Final = 0.3
 SKEWS: Final = (-120_000, -5_000, 0, 0, 3_000, 120_000)
 """By how many milliseconds a clock may be wrong."""
 
@@ -67,6 +69,8 @@ class Limits:
     """Whether its services do all that is due when the source has nothing more."""
     leaps: tuple[timedelta, ...] = ()
     """How long the source may have nothing after a micro-batch."""
+    ahead: timedelta | None = None
+    """By how much its clock is wrong from some moment on."""
     clock_is_set: bool = False
     """Whether its wall clock goes back and forth while it runs."""
 
@@ -87,6 +91,7 @@ class Process:
         self._routes = routes
         self._limits = limits
         self._skew = limits.skew
+        self._store_clock = StoreClock(around.table.url, self._clock, around.world.forward)
         self._engine = Engine(
             self, around, routes, map_tasks=limits.map_tasks, write_tasks=limits.write_tasks, twins=limits.twins
         )
@@ -108,6 +113,11 @@ class Process:
     def _clock(self) -> datetime:
         return self._world.now() + self._skew
 
+    def _check_lease(self) -> None:
+        """As the lease's renewals do, it compares the clock with the storage's. Raises FencedOut, ClockError."""
+        self._around.check_lease(self.spec.pipeline)
+        self._store_clock.check()
+
     def _now_ms(self) -> int:
         return int(self._clock().timestamp() * 1000)
 
@@ -116,6 +126,10 @@ class Process:
 
     def _ingest(self, actor: Actor) -> None:
         around, limits, spec = self._around, self._limits, self.spec
+        self._store_clock.written(self._world.now(), self._world.forward())
+        if limits.ahead is not None and self._world.rng.random() < _AHEAD_AT_ONCE:
+            self._skew = limits.ahead
+        self._check_lease()
         opened = open_table(around.view(actor), around.definition, SCHEMA, has_deletes=True)
         settings = CoordinatorSettings(
             spec.pipeline,
@@ -124,7 +138,7 @@ class Process:
             View(around.letters[spec.dead_letters], self._world, actor),
             commit_interval=limits.commit_interval,
             lock=self._lock_of(actor),
-            check_lease=lambda: around.check_lease(spec.pipeline),
+            check_lease=self._check_lease,
             clock=self._clock,
             forward=self._world.forward,
             work=self._fingerprint,
@@ -132,7 +146,12 @@ class Process:
         )
         if limits.serves is not None:
             self._services = OwnServices(
-                self.name, around, limits.serves, lock_of=self._lock_of, pipeline=spec.pipeline, clock=self._clock
+                self.name,
+                around,
+                limits.serves,
+                lock_of=self._lock_of,
+                check_lease=self._check_lease,
+                clock=self._clock,
             )
             self._services.settle(actor)
         coordinator = InstantCoordinator(opened, settings)
@@ -162,6 +181,9 @@ class Process:
             if self._limits.clock_is_set and rng.random() < _CLOCK_SET:
                 self._skew = timedelta(milliseconds=rng.choice(SKEWS))
                 self._world.note(self.name, "clock is", f"wrong by {self._skew}")
+            if self._limits.ahead is not None and rng.random() < _CLOCK_SET:
+                self._skew = self._limits.ahead
+                self._world.note(self.name, "clock is", f"ahead by {self._skew}")
             if self._services is not None and rng.random() < _SERVED:
                 for _ in range(rng.choice((1, 1, 2, 4))):
                     self._services.step(actor)

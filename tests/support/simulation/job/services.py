@@ -65,15 +65,15 @@ class OwnServices:
         rules: ServiceRules,
         *,
         lock_of: Callable[[Actor], Lock],
-        pipeline: str,
+        check_lease: Callable[[], None],
         clock: Callable[[], datetime],
     ) -> None:
-        """`lock_of`: the table's lock as an actor takes it."""
+        """`lock_of`: the table's lock as an actor takes it. `check_lease`: raises what ends the process."""
         self._name = name
         self._around = around
         self._world = around.world
         self._lock_of = lock_of
-        self._pipeline = pipeline
+        self._check_lease_of_job = check_lease
         self._clock = clock
         self._rules = rules
         self._executors = 0
@@ -124,7 +124,7 @@ class OwnServices:
         holder = CompactionHolder(
             view,
             self._lock_of(actor),
-            lambda: self._around.check_lease(self._pipeline),
+            self._check_lease_of_job,
             check_metadata_table=lambda _: None,
             clock=self._clock,
         )
@@ -190,7 +190,7 @@ class OwnServices:
         return MergeHolder(
             self._view(actor),
             self._lock_of(actor),
-            lambda: self._around.check_lease(self._pipeline),
+            self._check_lease_of_job,
             check_metadata_table=lambda _: None,
             clock=self._clock,
         )
@@ -233,6 +233,7 @@ class OwnServices:
         """The table is leased to one process at a time."""
         if self._around.holder != self._name:
             raise LeaseLost(f"the table's lease went from {self._name} to {self._around.holder}")
+        self._check_lease_of_job()
 
     def _beside(self, what: str, body: Callable[[Actor], None]) -> None:
         self._executors += 1

@@ -39,6 +39,8 @@ class Ended:
     """Whether other writers visited the table."""
     overtaken: AbstractSet[str] = frozenset()
     """The pipeline's instants that were ever marked as overtaken: they count as rolled back."""
+    unharmed: AbstractSet[str] = frozenset()
+    """Instants that were archived when another writer's rollback named them."""
     topic: Topic = field(default_factory=Topic)
     pipeline: str = PIPELINE
     """The name under which the pipeline ran last."""
@@ -75,7 +77,7 @@ def check_end(ended: Ended) -> Iterator[str]:
     """Everything that is wrong."""
     whole = read(ended.objects)
     instants = whole.instants
-    undone = {time for time in instants.completed if time in instants.rolled_back or time in ended.overtaken}
+    undone = instants.completed.keys() & ((instants.rolled_back - ended.unharmed) | ended.overtaken)
     # What other writers leave, and roll back of each other, does not count.
     table = whole.without(ended.foreign_instants - (instants.completed.keys() - undone))
     written = _written(table, undone, ended.topic)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
@@ -42,6 +46,19 @@ def test_its_rows_are_ingested_again_by_the_next_start(table: TestTable) -> None
     last = table.attempt()
     assert last.start.verdict is StartVerdict.IN_STEP, "once"
     assert last.coordinator.position == offsets(3, 5)
+
+
+def test_letters_of_archived_instants_come_again_once_though_their_journal_is_forgotten(table: TestTable) -> None:
+    _, first = archive_two(table)
+    journal = Journal(table.storage, PIPELINE)
+    journal.forget(journal.instants()[1:2])
+    plan_of(table, first)
+    late = format_time(parse_time(first) + timedelta(milliseconds=1))  # then the archived ones are not the oldest
+    table.storage.create(f"{TIMELINE_DIRECTORY}/{late}.deltacommit.requested", b"")
+    again = table.attempt()
+    assert table.published_letters() == [], "they come again"
+    again.go_on(*ALL)
+    assert len(table.published_letters()) == 2
 
 
 def test_one_whose_rows_came_again_before_it_was_archived_is_of_no_concern(table: TestTable) -> None:

@@ -18,7 +18,7 @@ from bucketingest.hudi.history.manifest import (
     read_manifest,
 )
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
-from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import Storage
 
@@ -133,6 +133,13 @@ def archived_contents(storage: Storage, request_time: str, action: str) -> list[
     rows = _rows(storage, request_time, request_time, ["instantTime", "action", "metadata"])
     found = (row["metadata"] for row in rows if (row["instantTime"], row["action"]) == (request_time, action))
     return [content for content in dict.fromkeys(found) if content]
+
+
+def archived_commits(storage: Storage, first: str) -> Iterator[tuple[str, bytes]]:
+    """Request time and bytes of the completed file of each archived commit from `first` on that has log files."""
+    for row in _rows(storage, first, None, ["instantTime", "action", "metadata"]):
+        if row["instantTime"] >= first and row["action"] == DELTA_COMMIT and row["metadata"]:
+            yield row["instantTime"], row["metadata"]
 
 
 def _rows(storage: Storage, first: str, last: str | None, columns: list[str]) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from bucketingest.hudi.history.archived import is_archived
+from bucketingest.hudi.history.archived import archived_commits, is_archived
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
@@ -97,9 +97,11 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
     if not position.lost:
         return Position(end, (), (rolled_back & closed) | withdrawn)
     last_ranges = {each.request_time: each.ranges[-1] for each in written}
-    for time in filter(timeline.is_archived, closed - last_ranges.keys()):  # newer ones came after this timeline
-        if ledgers := journal.ledgers(time):
-            last_ranges[time] = ledgers[-1].source_range
+    seen = max(timeline.times, default="")
+    for time, content in archived_commits(storage, min(position.lost)):
+        # Not those that came after this timeline. One that came late may be older than archived ones.
+        if time <= seen and (ranges := _ranges_in(content, time, journal.pipeline)):
+            last_ranges[time] = ranges[-1]
     again = {time for time, last_range in last_ranges.items() if reaches_beyond(last_range, end)}
     return Position(end, position.lost, rolled_back | again | withdrawn)
 
@@ -149,9 +151,13 @@ def _archived_position(storage: Storage, journal: Journal, rolled_back: frozense
 def ranges_of(storage: Storage, path: str, pipeline: str) -> tuple[SourceRange, ...]:
     """The pipeline's source ranges in a completed instant; empty if it is another writer's, or missing."""
     try:
-        extra = CommitMetadata.decode_extra(storage.get(path), path)
+        return _ranges_in(storage.get(path), path, pipeline)
     except NotFound:
         return ()
+
+
+def _ranges_in(content: bytes, where: str, pipeline: str) -> tuple[SourceRange, ...]:
+    extra = CommitMetadata.decode_extra(content, where)
     if extra.get(PIPELINE) != pipeline:
         return ()
     return tuple(SourceRange.from_json(record) for record in json.loads(extra[RANGES]))
