@@ -29,7 +29,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.chunk_size = 500
     settings.networking.request_timeout = 60
     settings.networking.connect_timeout = 5
-    # After these Kopf gives up, and the operator exits: a restart is better than an operator that sees no changes.
+    # After these Kopf ends, and is started again: then it reads everything.
     settings.networking.error_backoffs = (1, 1, 2, 3, 5, 8)
     settings.queueing.idle_timeout = 1
     settings.process.ultimate_exiting_timeout = None
@@ -71,35 +71,26 @@ class KopfThread:
         self._event = event
         self._namespaces = namespaces
         self._stop: Callable[[], None] | None = None
-        self._started = False
         self._watching, self._ended = asyncio.Event(), asyncio.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="kopf", daemon=True)
 
-    def start(self) -> None:
-        """Start to watch."""
-        self._started = True
+    async def run(self) -> BaseException | None:
+        """Watch until Kopf ends, which it does because of an error: returns that error. Once for each instance."""
         self._thread.start()
-
-    async def ended(self) -> None:
-        """Wait until Kopf has ended. It ends by itself only because of an error. Raises that error."""
-        await self._ended.wait()
-        if self._error is not None:
-            raise self._error
-
-    async def stop(self) -> None:
-        """Stop watching, if it has started."""
-        if not self._started:
-            return
-        await self._watching.wait()
-        if self._stop is not None:
-            self._stop()
-        await self._ended.wait()
+        try:
+            await self._ended.wait()
+        finally:
+            await self._watching.wait()
+            if self._stop is not None:
+                self._stop()
+            await self._ended.wait()
+        return self._error
 
     def _run(self) -> None:
         try:
             asyncio.run(self._watch())
-        except BaseException as error:  # noqa: BLE001 - `ended` raises it
+        except BaseException as error:  # noqa: BLE001 - `run` returns it
             self._error = error
         finally:
             for event in (self._watching, self._ended):

@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 300.0
 """How often the list of BucketIngests is compared with the API server's, in case the watch missed a change."""
+WATCH_AGAIN_SECONDS: Final = 2.0
 HANGS_SECONDS: Final = 60.0
 EXECUTOR_SECONDS: Final = 1.0
 """Many executors start and end at the same time: one pass for all of them."""
@@ -128,15 +129,13 @@ class Operator:
             await self._run_parts(api, leadership, claims, self._passes)
 
     async def _run_parts(self, api: Api, leadership: Leadership, claims: WatchClaims, passes: Passes) -> None:
-        kopf_thread = KopfThread(self._event, self._options.namespaces)
         parts: list[asyncio.Task[Any]] = [
             asyncio.create_task(mirror.run()) for copies in self._copies.values() for mirror in copies.mirrors()
         ]
         workers: list[asyncio.Task[Any]] = []
-        ended = asyncio.create_task(kopf_thread.ended())
         stopping = asyncio.create_task(self._stopping.wait())
-        parts += [ended, asyncio.create_task(self._sweep(api)), asyncio.create_task(self._pulse())]
-        starting = asyncio.create_task(self._synced(kopf_thread))
+        parts += [asyncio.create_task(each) for each in (self._watch(api), self._sweep(api), self._pulse())]
+        starting = asyncio.create_task(self._synced())
         try:
             done, _ = await asyncio.wait([*parts, stopping, starting], return_when=asyncio.FIRST_COMPLETED)
             if starting in done:
@@ -157,7 +156,6 @@ class Operator:
             if leadership.held:
                 await claims.release()
             await leadership.release()
-            await kopf_thread.stop()
             await _cancel(parts)
 
     def _make_passes(self, api: Api, progress: ProgressClient, acts_in: Callable[[str], bool]) -> Passes:
@@ -230,10 +228,9 @@ class Operator:
     def _healthy(self) -> bool:
         return time.monotonic() - self._beat < HANGS_SECONDS
 
-    async def _synced(self, kopf_thread: KopfThread) -> None:
-        """Wait until everything was read once. Kopf starts after the CRD exists: it looks for it only at its start."""
+    async def _synced(self) -> None:
+        """Wait until everything was read once."""
         await self._listed.wait()
-        kopf_thread.start()
         for copies in self._copies.values():
             for mirror in copies.mirrors():
                 await mirror.synced.wait()
@@ -243,8 +240,27 @@ class Operator:
             self._beat = time.monotonic()
             await asyncio.sleep(5)
 
+    async def _watch(self, api: Api) -> None:
+        """Let Kopf watch, forever: it ends when the API server fails for longer than it waits, or the CRD is away.
+
+        It starts after the CRD exists: it looks for it only at its start.
+        """
+        await self._listed.wait()
+        while True:
+            error = await KopfThread(self._event, self._options.namespaces).run()
+            log.warning("the watch of BucketIngests has ended and starts again", extra={"error": repr(error)})
+            await asyncio.sleep(WATCH_AGAIN_SECONDS)
+            await self._read_all(api)
+
     async def _sweep(self, api: Api) -> None:
         """Read all BucketIngests before the first decision, and regularly after it: a watch may miss one."""
+        while True:
+            await self._read_all(api)
+            self._listed.set()
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    async def _read_all(self, api: Api) -> None:
+        """Read all BucketIngests, however long the API server does not answer."""
         while True:
             known = {resource.uid: resource.version for resource in self._inventory}
             try:
@@ -262,8 +278,7 @@ class Operator:
                 self._inventory.take(each, instead_of=known.get(each["metadata"]["uid"]))
             for uid in known.keys() - there:
                 self._inventory.forget(uid)
-            self._listed.set()
-            await asyncio.sleep(SWEEP_SECONDS)
+            return
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
