@@ -35,7 +35,7 @@ class Prometheus(Server):
             "scrape_configs": [
                 # namespace and name are those that a target tells, as the chart's PodMonitor has it
                 {
-                    "job_name": "bucketingest",
+                    "job_name": "bucketingest-operator",  # by this name the rules know the operator
                     "honor_labels": True,
                     "file_sd_configs": [{"files": [str(self._targets_file)], "refresh_interval": "1s"}],
                 }

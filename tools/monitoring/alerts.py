@@ -258,7 +258,8 @@ OPERATOR: Final = (
     Alert(
         "BucketIngestOperatorDown",
         Severity.CRITICAL,
-        "absent(bucketingest_operator_leader == 1)",
+        # Of the operator's own job: any pod that is scraped can say that it leads.
+        'absent(bucketingest_operator_leader{job="bucketingest-operator"} == 1)',
         "3m",
         "no operator of bucketingest is the leader",
         "Running drivers continue to ingest. A driver that fails is not restarted, a stuck one is not noticed, and "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from devcluster.binaries import find_tool
 from devcluster.release import CHART
 from monitoring.grafana_dashboards import BOARDS
+from support.monitoring.exported import of_job, of_operator
 
 Manifest = dict[str, Any]
 
@@ -60,5 +62,25 @@ def test_a_driver_cannot_write_series_of_another_tenant() -> None:
     (endpoint,) = made["PodMonitor", "x-bucketingest-drivers"]["spec"]["podMetricsEndpoints"]
     assert endpoint["honorLabels"] is False
     assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["name"]
+    keep, drop = endpoint["metricRelabelings"][-2:]
+    assert (keep["action"], drop["action"]) == ("keep", "drop")
+
+    def passes(name: str) -> bool:
+        return re.fullmatch(keep["regex"], name) is not None and re.fullmatch(drop["regex"], name) is None
+
+    assert [name for name in of_job() if not passes(name)] == []
+    assert [name for name in of_operator() if passes(name)] == []
+    assert not passes("bucketingest:slo_errors:ratio_rate5m"), "a recorded series"
+    limits = made["PodMonitor", "x-bucketingest-drivers"]["spec"]
+    assert (limits["sampleLimit"], limits["labelLimit"], limits["bodySizeLimit"]) == (10000, 32, "4MB")
     (operator,) = made["PodMonitor", "x-bucketingest-operator"]["spec"]["podMetricsEndpoints"]
     assert operator["honorLabels"] is True
+
+
+def test_the_rules_ask_the_operators_own_job() -> None:
+    values = ("prometheusRule.enabled=true", "grafanaAlerts.enabled=true", "grafanaAlerts.datasourceUid=p1")
+    made = rendered(*values)
+    for manifest in (made["PrometheusRule", "x-bucketingest"], made["ConfigMap", "x-bucketingest-alerts"]):
+        text = yaml.safe_dump(manifest, width=10_000)
+        assert "job=" in text
+        assert re.findall(r"job=\W*([\w/-]+)", text) == ["default/x-bucketingest-operator"]

@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
-from prometheus_client.metrics_core import Metric
-from prometheus_client.parser import text_string_to_metric_families
 
-from bucketingest.stream.report.metrics import JobMetrics
-from bucketingest.stream.report.progress import Progress
-from bucketingest_operator.metrics.operator_metrics import Metrics
-from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
-from bucketingest_operator.observe.inventory import Inventory
 from monitoring.alerts import ALERTS
 from monitoring.grafana_dashboards import BOARDS
 from monitoring.model import metrics_of
 from monitoring.slo import RECORDED
-
-ENDINGS = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}
-
-
-def names(families: Iterable[Metric]) -> set[str]:
-    """Names of the series that the families have."""
-    return {f"{each.name}{ending}" for each in families for ending in ENDINGS.get(each.type, ("",))}
-
-
-def of_job() -> set[str]:
-    metrics = JobMetrics(namespace="shop", name="orders", pipeline="shop/orders")
-    metrics.watch(lambda: Progress(0.0))
-    return names(text_string_to_metric_families(metrics.exposition().decode()))
-
-
-def of_operator() -> set[str]:
-    metrics = Metrics()
-    metrics.watch(leads=lambda: True, resources=lambda: 0, overdue=lambda: 0.0, calls=lambda: 0, unreadable=lambda: 0)
-    of_resources = ResourceMetrics(Inventory(lambda _: None, lambda _: None), lambda _: None, lambda _namespace: True)
-    return names(text_string_to_metric_families(metrics.text().decode() + of_resources.text()))
-
+from support.monitoring.exported import of_job, of_operator
 
 VARIABLES = {f"{board.uid}: ${name}": query for board in BOARDS for name, query in board.variables.items()}
 EXPORTED = of_job() | of_operator()
