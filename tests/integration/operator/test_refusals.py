@@ -28,7 +28,7 @@ def test_a_driver_that_a_quota_refuses_is_reported_and_starts_with_what_the_quot
     assert scene.resource()["status"]["phase"] == "Pending"
     wait_for(lambda: "CreationRefused" in scene.events(), within=60, description="an event")
     assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
-    scene.apply(spark={"driver": {"cpuLimit": "1"}})
+    scene.apply(pod={"cpuLimit": "1"})
     wait_for(scene.pods, within=60, description="a driver", state=scene.state)
 
 

@@ -57,11 +57,6 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="no source",
         ),
         pytest.param(
-            {"spec.spark": {"driver": {"cpuLimit": "900m"}}},
-            "spec.spark.driver.cpuLimit: is 900m; allowed: at least spark.driver.cores, 1",
-            id="CPU limit below the request",
-        ),
-        pytest.param(
             {"spec.source.rate": RATE["rate"]},
             "spec.source: has kafka and rate; allowed: exactly one of kafka, files, rate",
             id="two sources",

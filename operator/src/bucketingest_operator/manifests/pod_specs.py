@@ -21,6 +21,7 @@ from bucketingest_operator.manifests.spark_conf import (
     DRIVER_PORT,
     EXECUTOR_CONTAINER,
     MIB,
+    cpu_limit,
     driver_pod_mib,
     executor_overhead_mib,
 )
@@ -84,7 +85,6 @@ def driver_pod_spec(
     if source_secrets(wanted) or any(each.persistent_volume_claim is None for each in wanted.spec.pod.volumes):
         # The operator cannot read Secrets: the driver notices a new one, and the operator starts the next attempt.
         env["BUCKETINGEST_STOP_ON_CHANGED_SECRET"] = "true"  # noqa: S105 - no password
-    memory = f"{driver_pod_mib(wanted)}Mi"
     container = {
         **_container(DRIVER_CONTAINER, wanted, settings),
         "args": ["run", f"{CONFIG_FOLDER}/{SPEC_FILE}"],
@@ -94,10 +94,7 @@ def driver_pod_spec(
             {"name": "driver", "containerPort": DRIVER_PORT},
             {"name": "blocks", "containerPort": BLOCK_PORT},
         ],
-        "resources": {
-            "requests": {"cpu": format_cores(wanted.spec.spark.driver.cores), "memory": memory},
-            "limits": {"memory": memory, **_cpu_limit(wanted)},
-        },
+        "resources": _resources(wanted, wanted.spec.spark.driver.cores, f"{driver_pod_mib(wanted)}Mi"),
         "volumeMounts": mounts,
         # Ready as soon as it answers: Spark makes no executor for a second while its driver's pod is not ready.
         "startupProbe": {**_probe("/healthz"), "periodSeconds": 1, "failureThreshold": 600},
@@ -137,7 +134,8 @@ def executor_resources(wanted: BucketIngest) -> dict[str, Any]:
     """What Spark requests for an executor, by the settings that the operator gives it."""
     spark = wanted.spec.spark
     memory = f"{spark.executor.memory // MIB + executor_overhead_mib(wanted)}Mi"
-    limit = spark.conf.get("spark.kubernetes.executor.limit.cores")
+    default = cpu_limit(wanted, spark.executor.cores)
+    limit = spark.conf.get("spark.kubernetes.executor.limit.cores", None if default is None else f"{default}m")
     cpu = spark.conf.get("spark.kubernetes.executor.request.cores", f"{spark.executor.cores}m")
     limits = {"memory": memory, **({} if limit is None else {"cpu": str(limit)})}
     return {"requests": {"cpu": str(cpu), "memory": memory}, "limits": limits}
@@ -151,10 +149,7 @@ def rollback_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings)
         **_container(ROLLBACK_CONTAINER, wanted, settings),
         "args": ["rollback", table.path, "--lock", table.lock.provider],
         "env": _env({}, settings),
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "512Mi"},
-            "limits": {"memory": "1Gi", **_cpu_limit(wanted)},
-        },
+        "resources": _resources(wanted, 100, "1Gi"),
         "volumeMounts": mounts,
     }
     return {
@@ -175,10 +170,7 @@ def preflight_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings
         **_container(PREFLIGHT_CONTAINER, wanted, settings),
         "args": ["validate", "--connect", f"{CONFIG_FOLDER}/{SPEC_FILE}"],
         "env": _env(env, settings),
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "1Gi"},
-            "limits": {"memory": "2Gi", **_cpu_limit(wanted)},
-        },
+        "resources": _resources(wanted, 100, "2Gi"),
         "volumeMounts": mounts,
     }
     return {
@@ -191,9 +183,13 @@ def preflight_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings
     }
 
 
-def _cpu_limit(wanted: BucketIngest) -> dict[str, str]:
-    limit = wanted.spec.spark.driver.cpu_limit
-    return {} if limit is None else {"cpu": format_cores(limit)}
+def _resources(wanted: BucketIngest, cores: int, memory: str) -> dict[str, Any]:
+    """Of a container that requests these thousandths of a core. It requests all of the memory that it may use: a node
+    that has lent it to others ends the process, and some namespaces refuse a limit above the request.
+    """
+    limit = cpu_limit(wanted, cores)
+    limits = {"memory": memory, **({} if limit is None else {"cpu": format_cores(limit)})}
+    return {"requests": {"cpu": format_cores(cores), "memory": memory}, "limits": limits}
 
 
 def _mount_annotation(volumes: list[dict[str, Any]], mounts: list[dict[str, Any]]) -> None:
@@ -211,13 +207,12 @@ def merging_pod_spec(
     if has_spec:
         _mount_annotation(volumes, mounts)
     size = wanted.spec.services.compaction.job
-    memory = f"{size.memory // MIB}Mi"
     container = {
         **_container(COMPACTION_CONTAINER, wanted, settings),
         "args": args,
         # The image may be older than the operator.
         "env": _env({"BUCKETINGEST_UNKNOWN_FIELDS": "ignore"} if has_spec else {}, settings),
-        "resources": {"requests": {"cpu": format_cores(size.cores), "memory": memory}, "limits": {"memory": memory}},
+        "resources": _resources(wanted, size.cores, f"{size.memory // MIB}Mi"),
         "volumeMounts": mounts,
     }
     return {

@@ -39,7 +39,9 @@ def spark_defaults(
     """
     spark = wanted.spec.spark
     executor = spark.executor
+    limit = cpu_limit(wanted, executor.cores)
     return {
+        **({} if limit is None else {"spark.kubernetes.executor.limit.cores": f"{limit}m"}),
         **SPARK_AUTHENTICATION,
         "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - a pod's network
         "spark.driver.blockManager.port": str(BLOCK_PORT),
@@ -66,6 +68,12 @@ def spark_defaults(
         "spark.kubernetes.executor.useDriverPodIP": "false",
         "spark.kubernetes.namespace": namespace,
     }
+
+
+def cpu_limit(wanted: BucketIngest, cores: int) -> int | None:
+    """CPU limit of a pod that requests so much, both in thousandths of a core; None: it has none."""
+    limit = wanted.spec.pod.cpu_limit
+    return None if limit is None else max(limit, cores)
 
 
 def executor_slots(wanted: BucketIngest) -> int:

@@ -22,7 +22,7 @@ from bucketingest.spec.fields.table import DEFAULT_BUCKETS
 from bucketingest.spec.formats.files import FILES_RULES
 from bucketingest.spec.formats.rules import FORMAT_RULES
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
-from bucketingest.spec.quantity import format_duration, parse_cores
+from bucketingest.spec.quantity import format_duration
 from bucketingest.spec.reading.json_text import parse_json
 from bucketingest.spec.reading.view import View
 
@@ -269,16 +269,6 @@ def _of_sections(view: View) -> Iterator[Broken]:
     yield from (Broken(*finding) for rule in (*FORMAT_RULES, *FILES_RULES, *POD_RULES) for finding in rule(view))
 
 
-def _cpu_limit(view: View) -> Iterator[Broken]:
-    cores, limit = view.text("spark.driver.cores"), view.text("spark.driver.cpuLimit")
-    try:
-        low = cores is not None and limit is not None and parse_cores(limit) < parse_cores(cores)
-    except ValueError:
-        return
-    if low:
-        yield Broken(("spark", "driver", "cpuLimit"), f"is {limit}", f"at least spark.driver.cores, {cores}")
-
-
 _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _one_source,
     _topics,
@@ -301,5 +291,4 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _lock_times,
     _dead_letter_mode,
     _times,
-    _cpu_limit,
 )

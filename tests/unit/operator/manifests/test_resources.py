@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from bucketingest.spec.quantity import format_cores, parse_cores
 from bucketingest.spec.reading.load import load_text
 from bucketingest_operator.manifests.attempt_input import input_annotations, parse_attempt_input
 from bucketingest_operator.manifests.attempt_objects import Manifests
+from bucketingest_operator.manifests.merging_jobs import MergingJobs
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import AttemptInput, JobState
@@ -45,14 +47,37 @@ def test_an_older_job_gets_no_field_that_the_user_did_not_set() -> None:
     assert {"name": "BUCKETINGEST_UNKNOWN_FIELDS", "value": "ignore"} in driver["env"]
 
 
-def test_a_cpu_limit_of_the_driver_holds_for_the_rollback_too_and_there_is_none_without_it() -> None:
-    for spec, limit in (({}, None), ({"spark": {"driver": {"cpuLimit": "1500m"}}}, "1500m")):
-        made = manifests(spec)
-        for pod in (
-            made.driver_pod(1, input_of(made.wanted))["spec"],
-            made.rollback_job(1)["spec"]["template"]["spec"],
-        ):
-            assert pod["containers"][0]["resources"]["limits"].get("cpu") == limit
+def containers(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Resources of the container of every pod that a pipeline has."""
+    made = manifests(spec)
+    merging = MergingJobs(made.wanted, made.namespace, made.uid, made.settings)
+
+    pods = {
+        "driver": made.driver_pod(1, input_of(made.wanted))["spec"],
+        "executor": made.executor_example(1)["spec"],
+        "rollback": made.rollback_job(1)["spec"]["template"]["spec"],
+        "preflight": made.preflight_job(1, "digest")["spec"]["template"]["spec"],
+        "compaction": merging.compaction_job(WORK, "digest")["spec"]["template"]["spec"],
+        "services": merging.services_job()["spec"]["template"]["spec"],
+    }
+    return {name: pod["containers"][0]["resources"] for name, pod in pods.items()}
+
+
+def test_a_cpu_limit_holds_for_every_pod_and_is_not_below_what_it_requests() -> None:
+    assert {"cpu" in each["limits"] for each in containers({}).values()} == {False}
+    spec = {"pod": {"cpuLimit": "1500m"}, "spark": {"executor": {"cores": "4"}}}
+    limits = {name: each["limits"]["cpu"] for name, each in containers(spec).items()}
+    assert limits.pop("executor") == "4000m"
+    assert limits == {
+        name: format_cores(max(1500, parse_cores(containers(spec)[name]["requests"]["cpu"]))) for name in limits
+    }
+    conf = manifests(spec).config_map(1, input_of(manifests(spec).wanted))["data"]["spark-defaults.conf"]
+    assert "spark.kubernetes.executor.limit.cores 4000m" in conf
+
+
+def test_every_pod_requests_all_of_its_memory() -> None:
+    for name, each in containers({}).items():
+        assert each["requests"]["memory"] == each["limits"]["memory"], name
 
 
 def test_the_same_arguments_make_the_same_objects_and_the_driver_comes_last() -> None:
@@ -244,7 +269,7 @@ def test_the_job_of_a_suspended_resource_has_its_spec_and_ends_where_the_table_i
     assert "whileSuspended: true" in template["metadata"]["annotations"]["bucketingest.dev/spec"]
     assert template["spec"]["automountServiceAccountToken"] is False
     assert "bucketingest.dev/attempt" not in template["metadata"]["labels"], "it would count as a driver's"
-    job["metadata"] |= {"creationTimestamp": "2026-11-21T12:00:00Z"}
+    job["metadata"] |= {"creationTimestamp": "2026-11-21T12:00:00Z", "uid": "job-1"}
     seen = read_any_job(job)
     assert isinstance(seen, CompactionJobSeen)
     assert (seen.job.does_all, seen.job.name) == (True, made.names.services)
@@ -252,7 +277,7 @@ def test_the_job_of_a_suspended_resource_has_its_spec_and_ends_where_the_table_i
 
 def test_a_compactions_job_reads_back() -> None:
     job = manifests().compaction_job(WORK, "digest")
-    job["metadata"] |= {"creationTimestamp": "2026-11-21T12:00:00Z"}
+    job["metadata"] |= {"creationTimestamp": "2026-11-21T12:00:00Z", "uid": "job-1"}
     job["status"] = {"active": 2, "ready": 1}
     seen = read_any_job(job)
     assert isinstance(seen, CompactionJobSeen)

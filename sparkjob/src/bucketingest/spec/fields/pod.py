@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
 from bucketingest.spec.fields.kubernetes import ObjectName, SecretKey
-from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue, SmallText, Whole
+from bucketingest.spec.scalars import ALLOWED_KEY, CoresText, Flag, OptionValue, SmallText, Whole
 
 MOUNT_ROOT: Final = "/mnt/"
 """Volumes of a user are mounted below it, and nothing else is."""
@@ -217,6 +217,12 @@ class Pod(SpecModel):
         default=(), alias="topologySpread", description="How the pods are spread over nodes and zones.", max_length=8
     )
     affinity: Affinity | None = Field(default=None, description="Nodes that the pods need, prefer or avoid.")
+    cpu_limit: Annotated[int, CoresText("100m", "256")] | None = Field(
+        default=None,
+        alias="cpuLimit",
+        description="CPU limit of each pod, or what it requests if that is more; no limit when absent. Some namespaces "
+        "demand one.",
+    )
     service_account_name: ObjectName | None = Field(
         default=None,
         alias="serviceAccountName",

@@ -16,12 +16,6 @@ class Driver(SpecModel):
     cores: Annotated[int, CoresText("100m", "256")] = Field(
         default=1000, description='CPU of the driver in cores, such as "1" or "500m".'
     )
-    cpu_limit: Annotated[int, CoresText("100m", "256")] | None = Field(
-        default=None,
-        alias="cpuLimit",
-        description="CPU limit of the driver's and the rollback Job's container, at least cores; no limit when absent. "
-        "Some namespaces demand one.",
-    )
     memory: Annotated[int, BytesText("512Mi", "4Ti")] = Field(
         default=2 * 1024**3, description="Memory of the driver's JVM heap in bytes, such as 2Gi."
     )
