@@ -68,6 +68,31 @@ def test_a_base_file_of_a_closed_round_goes(given: Written) -> None:
     given.goes_on()
 
 
+@pytest.mark.parametrize("archived", [False, True], ids=["on the timeline", "archived"])
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_the_objects_of_its_compaction_are_gone(given: Written, rounds: int, archived: bool) -> None:
+    """After a day. The first of two rounds was closed, so its base file would be a second version of the same rows."""
+    work = started(given.storage)
+    journal = CompactionJournal(given.storage)
+
+    def others() -> None:
+        if rounds == 2:
+            roll_back(given, work, finished=True)
+        else:
+            execute(given.storage, work)
+        assert finish(given.storage) == [End.COMPLETED]
+        if archived:
+            archive(given.table)
+        journal.forget(work.number)
+
+    with pytest.raises(RoundEnded):
+        execute(Paused(given, others, after=False), work)
+    assert journal.plan(work.number) is None
+    left = [info for info in given.storage.list("") if info.path.endswith(f"_1-0-0_{work.compaction}.parquet")]
+    assert bool(left) is (rounds == 1), "a part of the commit stays"
+    assert doubled_base_files(given.storage) == []
+
+
 def test_base_files_that_another_writer_makes_again_go_although_the_compaction_is_archived(given: Written) -> None:
     """It loaded the timeline while the compaction was pending, has no lock, and dies before it completes it again."""
     work = started(given.storage)

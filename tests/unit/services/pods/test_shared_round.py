@@ -16,9 +16,9 @@ from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import RoundEnded
-from bucketingest.services.pods.claims import DEAD_AFTER, DEATHS_MAX, Claims
+from bucketingest.services.pods.claims import ATTEMPTS_MAX, DEAD_AFTER, Claims
 from bucketingest.services.pods.shared_round import SharedRound, share_round
-from bucketingest.storage import Storage
+from bucketingest.storage import Storage, StorageUnavailable
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.passing_storage import PassingStorage
 from support.tables.services.compactions import Written, finish, holder, roll_back, started, written
@@ -168,36 +168,50 @@ def test_a_pod_that_wakes_up_after_it_was_replaced_changes_nothing(opened: Round
     opened.given.unchanged()
 
 
-def test_an_operation_that_kills_its_pod_again_and_again_is_given_up(opened: Round) -> None:
+@pytest.mark.parametrize("ends", [Crash, StoppedEarly, StorageUnavailable], ids=["killed", "evicted", "storage away"])
+def test_an_operation_that_no_pod_ends_is_given_up(opened: Round, ends: type[BaseException]) -> None:
+    """The kernel kills a pod without a word; a node without memory or disk tells it to stop first."""
     storage = opened.given.storage
 
-    class OutOfMemory(PassingStorage):
+    class TooLarge(PassingStorage):
         def create(self, path: str, data: Any) -> None:
             if path.endswith(".parquet") and "eu/00000000" in path:
-                raise Crash
+                self.ended = True
+                raise ends("too large")
             super().create(path, data)
 
-        def delete(self, path: str) -> None:
-            raise Crash
+        def _change(self, path: str, act: Callable[[], None]) -> None:
+            if ends is Crash and getattr(self, "ended", False):
+                raise Crash
+            super()._change(path, act)
 
-    deaths = 0
+    attempts = 0
     while True:
         try:
-            failed = opened.pod(0, OutOfMemory(storage)).run()
-        except Crash:
-            deaths += 1
-            assert deaths <= DEATHS_MAX
+            failed = opened.pod(0, TooLarge(storage)).run()
+        except ends:
+            attempts += 1
+            assert attempts <= ATTEMPTS_MAX
         else:
             break
-    assert (deaths, failed) == (DEATHS_MAX, 1)
+    assert (attempts, failed, opened.waits) == (ATTEMPTS_MAX, 1, 0)
     assert finish(storage) == [End.COMPLETED]
     opened.given.unchanged()
 
 
-def test_a_pod_that_is_stopped_in_order_gives_its_chunk_back(opened: Round) -> None:
-    with pytest.raises(StoppedEarly), opened.claims(1).holding_one([1]):
-        raise StoppedEarly
-    assert opened.objects("claim") == []
+def test_a_pod_that_is_stopped_gives_its_chunk_back(opened: Round) -> None:
+    """Also to a pod that waits for it, and has seen it at work."""
+    waiting = opened.claims(0)
+
+    def stopped() -> None:
+        with opened.claims(1).holding_one([1]), waiting.holding_one([1]) as held:
+            assert held is None
+            raise StoppedEarly
+
+    with pytest.raises(StoppedEarly):
+        stopped()
+    with waiting.holding_one([1]) as held:
+        assert held is not None
     opened.pod(0).run()
     assert opened.waits == 0
 

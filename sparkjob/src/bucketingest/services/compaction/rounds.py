@@ -21,6 +21,7 @@ from bucketingest.index.state.store import keeps_state
 from bucketingest.services.compaction.commit import decided_files
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import OperationResult, PlanRecord, Round, round_token
+from bucketingest.services.compaction.sweep import archived_commits, completed_commits
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.merge.adopted_base import adopted_base_file
 from bucketingest.services.merge.failures import fails_alone, reason_of
@@ -140,10 +141,19 @@ class RoundExecutor:
 
     def _discard(self, path: str) -> None:
         """Delete a base file that came after the end of its round, unless it is or may be a part of a commit: another
-        executor may have adopted it, or made it first. What stays here is swept when the compaction has ended.
+        executor may have adopted it, or made it first. What stays here is swept when the compaction has ended; so if it
+        ended so long ago that its objects are gone, its commit says what is a part of it.
         """
         decided = self._journal.decision(self._number, self._round_number)
-        if decided is not None and path not in decided_files(decided):
+        if decided is not None:
+            late = path not in decided_files(decided)
+        elif self._journal.plan(self._number) is None:
+            found = completed_commits(self._storage, self._compaction).values()
+            commits = [*found] or archived_commits(self._storage, self._compaction)
+            late = all(path not in commit.files for commit in commits)
+        else:
+            late = False
+        if late:
             self._storage.delete(path)
 
     def check(self) -> None:

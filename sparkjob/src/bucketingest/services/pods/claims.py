@@ -3,8 +3,9 @@
     round/<r>/claim/<chunk>/<k>     the k-th executor of the chunk, and the operation that it merges now
 
 A claim is created if absent, then renewed in place while its executor lives. Who ignores claims merges what another one
-merges too; both make the same file. An executor that ends in order deletes its claim. One that was killed leaves it: so
-the claims of a chunk count how often an operation has killed its executor.
+merges too; both make the same file. An executor that is stopped gives its claim back: another one goes on at once. No
+claim is deleted: those of a chunk count how often an operation was begun by an executor that did not end it, whether it
+was killed or stopped, as a pod is that takes too much of its node.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ log = logging.getLogger(__name__)
 RENEW_EVERY: Final = timedelta(seconds=15)
 DEAD_AFTER: Final = timedelta(seconds=60)
 """A claim that nobody renews for so long, by the clock of who watches it, has no executor any more."""
-DEATHS_MAX: Final = 3
-"""How often an operation may kill its executor before it is given up."""
+ATTEMPTS_MAX: Final = 3
+"""How many executors may begin an operation and not end it before it is given up."""
+_NOBODY: Final = ""
+"""Executor of a claim that was given back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Held:
 
     chunk: int
     gives_up: dict[int, str] = field(default_factory=dict)
-    """Operations that have killed their executors, by place, and the sentence that says so."""
+    """Operations that executors began too often, by place, and the sentence that says so."""
     operation: int | None = None
     """Place of the operation that is merged now."""
     note: Callable[[], None] = lambda: None
@@ -83,19 +86,20 @@ class Claims:
     def holding_one(self, chunks: Sequence[int]) -> Iterator[Held | None]:
         """Claim a chunk that nobody works on, the first in this order, and renew the claim; None if there is none.
 
-        An executor that was killed is replaced at once by its successor, by others after `DEAD_AFTER`.
+        An executor that was stopped is replaced at once, one that was killed by its successor at once, by others after
+        `DEAD_AFTER`.
         """
         claim = self._take(chunks)
         if claim is None:
             yield None
             return
         held = Held(claim.chunk, self._given_up(claim))
-        held.note = lambda: self._renew(claim, held)
+        held.note = lambda: self._put(claim, self._executor, held.operation)
         try:
             with _renewing(held):
                 yield held
         except BaseException:
-            self._release(claim)
+            self._put(claim, _NOBODY, held.operation)
             raise
 
     def _take(self, chunks: Sequence[int]) -> _Claim | None:
@@ -105,7 +109,7 @@ class Claims:
         for chunk in free:
             number = newest[chunk].number + 1 if chunk in newest else 1
             claim = _Claim(chunk, number, f"{self._root}/{chunk}/{number}")
-            if created(self._storage, claim.path, self._content(None)):
+            if created(self._storage, claim.path, _content(self._executor, None)):
                 return claim
         return None
 
@@ -121,6 +125,7 @@ class Claims:
             known = self._watched.get(info.path)
             if known is None or known[:2] != (info.modified, info.etag):
                 self._watched[info.path] = (info.modified, info.etag, now)
+                self._executors.pop(info.path, None)
             if claim.chunk not in newest or newest[claim.chunk].number < claim.number:
                 newest[claim.chunk] = claim
         return newest
@@ -131,13 +136,13 @@ class Claims:
         if claim.path not in self._executors:
             self._executors[claim.path] = self._read(claim.path)[0]
         # This process holds no claim now: one of its name is that of the process before it.
-        return self._executors[claim.path] == self._executor
+        return self._executors[claim.path] in (_NOBODY, self._executor)
 
     def _given_up(self, claim: _Claim) -> dict[int, str]:
         before = (f"{self._root}/{claim.chunk}/{number}" for number in range(1, claim.number))
-        killers = Counter(operation for _, operation in map(self._read, before) if operation is not None)
-        why = f"its merge ended its process {DEATHS_MAX} times (out of memory?)"
-        return {operation: why for operation, deaths in killers.items() if deaths >= DEATHS_MAX}
+        begun = Counter(operation for _, operation in map(self._read, before) if operation is not None)
+        why = f"its merge was begun {ATTEMPTS_MAX} times and did not end (out of memory? pod evicted?)"
+        return {operation: why for operation, attempts in begun.items() if attempts >= ATTEMPTS_MAX}
 
     def _read(self, path: str) -> tuple[str | None, int | None]:
         """Executor and operation of a claim; None for what cannot be read."""
@@ -148,20 +153,15 @@ class Claims:
         except (NotFound, ValueError, KeyError, TypeError):
             return None, None
 
-    def _content(self, operation: int | None) -> bytes:
-        return json.dumps({"executor": self._executor, "operation": operation}).encode()
-
-    def _renew(self, claim: _Claim, held: Held) -> None:
+    def _put(self, claim: _Claim, executor: str, operation: int | None) -> None:
         try:
-            self._storage.put(claim.path, self._content(held.operation))
-        except StorageError as error:  # at worst another executor merges the same
-            log.warning("claim not renewed", extra={"chunk": claim.chunk, "reason": str(error)})
+            self._storage.put(claim.path, _content(executor, operation))
+        except StorageError as error:  # at worst another executor merges the same, or waits
+            log.warning("claim not written", extra={"chunk": claim.chunk, "reason": str(error)})
 
-    def _release(self, claim: _Claim) -> None:
-        try:
-            self._storage.delete(claim.path)
-        except StorageError as error:
-            log.warning("claim not released", extra={"chunk": claim.chunk, "reason": str(error)})
+
+def _content(executor: str, operation: int | None) -> bytes:
+    return json.dumps({"executor": executor, "operation": operation}).encode()
 
 
 @contextmanager
