@@ -80,7 +80,6 @@ def every_type() -> pa.Table:
         "id": (pa.string(), ["k1", "k2"]),
         "region": (pa.string(), ["eu", "eu"]),
         "at": (pa.timestamp("us", tz="UTC"), [moment.replace(tzinfo=dt.UTC), dt.datetime(2026, 1, 1, tzinfo=dt.UTC)]),
-        "local": (pa.timestamp("us"), [moment, None]),
         "text": (pa.string(), ["naïve 日本語 😀", None]),
         "tiny": (pa.int8(), [-128, None]),
         "small": (pa.int16(), [-32768, None]),
@@ -117,9 +116,8 @@ def test_hudi_reads_columns_of_every_type(tmp_path: Path, hudi: HudiOracle, bloc
 
 
 @pytest.mark.parametrize("block", ["parquet", "avro"])
-def test_hudi_rs_reads_columns_of_every_type_but_local_timestamps(tmp_path: Path, block: str) -> None:
-    """hudi-rs 0.5.0 panics ("not yet implemented") on local-timestamp-micros in a table's schema."""
-    rows = every_type().drop_columns(["local"])
+def test_hudi_rs_reads_columns_of_every_type(tmp_path: Path, block: str) -> None:
+    rows = every_type()
     table = WrittenTable(tmp_path / "t", rows.schema)
     table.commit(table.rows(rows, "20261101000000000", block), "20261101000000000")
     expected = as_python(rows, rows.column_names)
@@ -130,7 +128,6 @@ ORDERINGS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "long": (pa.int64(), [10, 20, 30]),
     "int": (pa.int32(), [10, 20, 30]),
     "timestamp": (pa.timestamp("us", tz="UTC"), [dt.datetime(2026, 1, d, tzinfo=dt.UTC) for d in (1, 2, 3)]),
-    "local timestamp": (pa.timestamp("us"), [dt.datetime(2026, 1, d) for d in (1, 2, 3)]),  # noqa: DTZ001
     "date": (pa.date32(), [dt.date(2026, 1, d) for d in (1, 2, 3)]),
     "string": (pa.string(), ["a", "b", "c"]),
     "double": (pa.float64(), [-1.5, 0.25, 3.5]),
@@ -146,8 +143,6 @@ ORDERINGS: dict[str, tuple[pa.DataType, list[Any]]] = {
 def test_a_delete_wins_only_over_lower_ordering_values(
     tmp_path: Path, hudi: HudiOracle, block: str, ordering: str, reader: str
 ) -> None:
-    if (reader, ordering) == ("hudi-rs", "local timestamp"):
-        pytest.skip("hudi-rs 0.5.0 reads no local timestamps")
     kind, (low, middle, high) = ORDERINGS[ordering]
     keys = ["deleted late", "deleted early", "deleted by commit", "kept"]
     rows = pa.table({"id": keys, "region": ["eu"] * 4, "at": pa.array([middle] * 4, kind)})

@@ -28,7 +28,6 @@ _SCALARS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.binary(): st.binary(max_size=80),
     pa.large_binary(): st.binary(max_size=8),
     pa.date32(): st.dates(),
-    pa.timestamp("us"): _MICROS,
     pa.timestamp("us", tz="UTC"): _MICROS,
     pa.timestamp("us", tz="Europe/Berlin"): _MICROS,
 }

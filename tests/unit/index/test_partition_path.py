@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,18 @@ from support.tables.hudi_vectors import keygen_vectors
 VECTORS = keygen_vectors()
 
 
-def paths_of(columns: dict[str, pa.Array | list[object]], *, hive_style: bool = False) -> PartitionPaths:
-    return PartitionPathRule(tuple(columns), hive_style).paths(pa.record_batch(columns))
+def paths_of(
+    columns: dict[str, pa.Array | list[object]],
+    *,
+    hive_style: bool = False,
+    url_encoded: bool = True,
+    levels: int | None = None,
+) -> PartitionPaths:
+    return PartitionPathRule(tuple(columns), hive_style, url_encoded, levels).paths(pa.record_batch(columns))
+
+
+def refused_of(found: PartitionPaths) -> list[bool]:
+    return [False] * len(found.paths) if found.refused is None else found.refused.to_pylist()
 
 
 def paths_hudi_made(case: str) -> list[str]:
@@ -25,9 +35,50 @@ def paths_hudi_made(case: str) -> list[str]:
 
 
 def test_null_empty_and_odd_strings_make_hudis_paths() -> None:
-    found = paths_of({"region": ["x=y z%é", None, "a/b", ""]})
+    found = paths_of({"region": ["x=y z%é", None, "a/b", ""]}, url_encoded=False)
     assert sorted(found.paths.to_pylist()) == paths_hudi_made("partnull")
-    assert found.refused is None
+
+
+# What Hudi 1.2.0's writer makes with urlencode; both readers give each value back.
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ("a b", "a b"), ("a/b", "a%2Fb"), ("a:b", "a%3Ab"), ("a=b", "a%3Db"), ("100%", "100%25"), ("%41", "%2541"),
+        ("a\tb", "a%09b"), ("a\x7fb", "a%7Fb"), ("a\\b", "a%5Cb"), ("a{b}", "a%7Bb}"), ("[a]", "%5Ba%5D"), ("é~", "é~"),
+        ("\"'#?*^", "%22%27%23%3F%2A%5E"), (" ", " "), ("..a", "..a"), ("null", "null"),
+    ],
+)  # fmt: skip
+def test_a_value_is_encoded_as_hudi_does_it(value: str, path: str) -> None:
+    found = paths_of({"region": [value]})
+    assert (found.paths.to_pylist(), found.refused) == ([path], None)
+    assert paths_of({"region": [value], "kind": ["k"]}, hive_style=True).paths.to_pylist() == [f"region={path}/kind=k"]
+
+
+@pytest.mark.parametrize("url_encoded", [True, False])
+def test_text_that_spark_would_show_as_null_is_refused_and_null_is_not(url_encoded: bool) -> None:
+    found = paths_of({"region": [None, "", DEFAULT_PARTITION, "eu"]}, url_encoded=url_encoded)
+    assert refused_of(found) == [False, True, True, False]
+    assert found.reason_of_row(0) is None
+    assert found.reason_of_row(1) == "partition value '': Hudi's Spark reader would show null"
+    assert found.paths.to_pylist() == [DEFAULT_PARTITION] * 3 + ["eu"]
+
+
+@pytest.mark.parametrize(
+    ("value", "hive_style", "why"),
+    [
+        ("%41", False, "would decode"), ("a%2fb", True, "would decode"), ("a=b", False, "what follows ="),
+        ("a/b", False, "has not 1 levels"), ("a/b", True, "has not 1 levels"), ("a:b", False, "colon"),
+        ("a=b", True, None), ("100%", False, None), ("%zz", False, None), ("a b", False, None),
+    ],
+)  # fmt: skip
+def test_without_encoding_what_spark_would_misread_is_refused(value: str, hive_style: bool, why: str | None) -> None:
+    reason = paths_of({"region": [value]}, hive_style=hive_style, url_encoded=False).reason_of_row(0)
+    assert reason is None if why is None else why in (reason or "")
+
+
+def test_without_encoding_values_have_as_many_slashes_as_the_tables_others() -> None:
+    found = paths_of({"day": ["2026/01/02", "2026/01", "2026/01/02/03"]}, url_encoded=False, levels=3)
+    assert refused_of(found) == [False, True, True]
 
 
 def test_hive_style_names_the_field() -> None:
@@ -38,10 +89,14 @@ def test_several_fields_make_several_levels() -> None:
     assert paths_of({"region": ["us"], "i": pa.array([5], pa.int32())}).paths.to_pylist() == paths_hudi_made("multi")
 
 
-def test_a_date_and_a_timestamp_have_their_record_key_text() -> None:
-    event = pa.array([datetime(2024, 1, 2, 3, 4, 5, 678900, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+def test_a_date_has_its_record_key_text() -> None:
     assert paths_of({"dt": [date(2024, 1, 2)]}).paths.to_pylist() == paths_hudi_made("partdate")
-    assert paths_of({"evt": event}).paths.to_pylist() == paths_hudi_made("partts")
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.float32(), pa.float64()])
+def test_a_type_that_readers_or_writers_do_not_read_alike_is_refused_with_the_way_out(kind: pa.DataType) -> None:
+    with pytest.raises(UnsupportedKeyType, match=r"column 'p' .*(partition by a DATE|cast it to DECIMAL)"):
+        PartitionPathRule(("p",)).check(pa.schema([("p", kind)]))
 
 
 def test_a_table_without_partition_fields_has_the_empty_path() -> None:
@@ -70,14 +125,17 @@ def test_paths_are_those_of_each_row_and_each_has_one_code(
     found = PartitionPathRule(("p", "q", "r"), hive_style).paths(pa.record_batch(columns, ["p", "q", "r"]))
     expected = [
         "/".join(
-            (f"{name}=" if hive_style else "") + (str(value) if value not in {None, ""} else DEFAULT_PARTITION)
+            (f"{name}=" if hive_style else "")
+            + (str(value) if value not in {None, ""} else DEFAULT_PARTITION).replace("/", "%2F")
             for name, value in zip("pqr", row, strict=True)
         )
         for row in rows
     ]
     assert found.paths.to_pylist() == expected
     assert found.paths.type == pa.dictionary(pa.int32(), pa.string())
-    assert sorted(found.paths.dictionary.to_pylist()) == sorted(set(expected))
+    assert refused_of(found) == ["" in row or DEFAULT_PARTITION in row for row in rows]
+    kept = [path for path, reason in zip(found.paths.dictionary.to_pylist(), found.reasons, strict=True) if not reason]
+    assert sorted(kept) == sorted({path for path, no in zip(expected, refused_of(found), strict=True) if not no})
 
 
 @pytest.mark.parametrize(
@@ -86,16 +144,20 @@ def test_paths_are_those_of_each_row_and_each_has_one_code(
         ("/etc", "absolute"), ("..", "level '..'"), ("a/../../b", "level '..'"), ("./a", "level '.'"),
         ("a//b", "empty level"), ("a/", "empty level"), (".hoodie", "Hudi's own"),
         ("a/.hoodie_partition_metadata", "Hudi's own"), ("a\nb", "control character"), ("a\x00", "control character"),
-        ("a\x85b", "control character"), ("é" * 513, "more than 1024 bytes"),
-        ("10:30", "a colon"),
+        ("a\x85b", "control character"), ("é" * 513, "more than 1024 bytes"), ("10:30", "a colon"),
     ],
 )  # fmt: skip
 def test_a_dangerous_value_is_refused_with_its_reason_and_others_are_not(value: str, reason: str) -> None:
-    found = paths_of({"p": ["us", value, None, value]})
+    found = paths_of({"p": ["us", value, None, value]}, url_encoded=False)
     assert found.refused is not None
     assert found.refused.to_pylist() == [False, True, False, True]
     assert reason in (found.reason_of_row(1) or "")
     assert found.reason_of_row(0) is None
+
+
+@pytest.mark.parametrize("value", [".", "..", ".hoodie", "a\x00", "a\x85b", "é" * 513, "/" * 342])
+def test_a_value_that_encoding_does_not_help_is_refused(value: str) -> None:
+    assert refused_of(paths_of({"p": ["us", value, None, value]})) == [False, True, False, True]
 
 
 def test_bytes_that_are_not_text_are_refused() -> None:

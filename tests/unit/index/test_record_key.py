@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from bucketingest.index.bucket_hash import bucket_ids, bucket_of_hash
 from bucketingest.index.errors import InvalidKeyRule, MissingKeyColumn, UnsupportedKeyType
 from bucketingest.index.layout_check import hashes_of_record_keys
-from bucketingest.index.record_key import KeyForm, RecordKeyRule
+from bucketingest.index.record_key import KeyColumns, KeyForm, RecordKeyRule
 from support.tables.hudi_vectors import keygen_vectors
 
 VECTORS = keygen_vectors()
@@ -20,8 +21,6 @@ EVENT = datetime(2024, 1, 2, 3, 4, 5, 678900, tzinfo=UTC)
 COLUMNS = {
     "i": pa.array([-7, 1], pa.int32()),
     "l": pa.array([1099511627776, -5], pa.int64()),
-    "dbl": pa.array([0.1, 1.0], pa.float64()),
-    "flt": pa.array([2.25, 1.5], pa.float32()),
     "dec": pa.array([Decimal("12.50"), Decimal("0.00")], pa.decimal128(10, 2)),
     "dt": pa.array([date(1969, 12, 31), date(2024, 1, 2)]),
     "evt": pa.array([EVENT, datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC")),
@@ -126,7 +125,51 @@ def test_a_composites_bucket_is_a_function_of_its_text(
     )
     keys = rule.columns(batch)
     from_text = hashes_of_record_keys(keys.record_key.to_pylist(), rule, hash_name)  # type: ignore[arg-type]
-    assert keys.bucket_ids(1009, hash_name).tolist() == bucket_of_hash(from_text, 1009).tolist()  # type: ignore[arg-type]
+    found = zip(
+        ambiguous(keys),
+        keys.bucket_ids(1009, hash_name).tolist(),
+        bucket_of_hash(from_text, 1009).tolist(),
+        strict=True,  # type: ignore[arg-type]
+    )
+    assert all(no_row or bucket == of_text for no_row, bucket, of_text in found)
+
+
+def ambiguous(keys: KeyColumns) -> list[bool]:
+    if keys.ambiguous is None:
+        return [False] * len(keys.record_key)
+    return [bool(each) for each in keys.ambiguous.to_pylist()]
+
+
+hostile = st.lists(st.sampled_from([":", ",", "b", "c", ",b:", ",c:", "__null__", "__empty__"]), max_size=4).map(
+    "".join
+)
+
+
+@given(st.lists(st.tuples(*[st.none() | hostile] * 3), min_size=2, max_size=40))
+def test_rows_of_different_values_never_have_one_composite_key(rows: list[tuple[str | None, ...]]) -> None:
+    columns = {name: pa.array([row[at] for row in rows], pa.string()) for at, name in enumerate("abc")}
+    keys = RecordKeyRule.of(["a", "b", "c"]).columns(pa.record_batch(columns))
+    by_key: dict[str, set[tuple[str | None, ...]]] = defaultdict(set)
+    for row, key, no_row in zip(rows, keys.record_key.to_pylist(), ambiguous(keys), strict=True):
+        if not no_row:
+            by_key[key].add(row)
+    assert [found for found in by_key.values() if len(found) > 1] == []
+
+
+def test_only_a_value_that_makes_two_rows_one_is_ambiguous() -> None:
+    rows = [
+        ("x,b:y", "z"), ("x", "y,b:z"), ("x,a:y", "z"), ("x,y", "z:1"), ("b:x", ",b"), (",b", ":x"), ("x,b:", "z"),
+        ("__null__", "z"), ("x", "__null__"), (None, "x"), ("__empty__", "z"), ("", "z"), ("__null__ ", "z"),
+    ]  # fmt: skip
+    columns = {name: pa.array([row[at] for row in rows], pa.string()) for at, name in enumerate("ab")}
+    keys = RecordKeyRule.of(["a", "b"]).columns(pa.record_batch(columns))
+    refused = [row for row, no_row in zip(rows, ambiguous(keys), strict=True) if no_row]
+    assert refused == [("x,b:y", "z"), ("x,b:", "z"), ("__null__", "z"), ("x", "__null__"), ("__empty__", "z")]
+
+
+@pytest.mark.parametrize("form", list(KeyForm))
+def test_a_single_key_is_never_ambiguous(form: KeyForm) -> None:
+    assert RecordKeyRule.of(["a"], form=form).columns(pa.record_batch({"a": ["__null__", "x,a:y"]})).ambiguous is None
 
 
 @given(st.lists(tricky.filter(bool), min_size=1, max_size=12), st.sampled_from(list(KeyForm)))
@@ -145,6 +188,10 @@ def test_a_single_keys_bucket_is_a_function_of_its_text(values: list[str], form:
         pa.map_(pa.string(), pa.string()),
         pa.binary(),
         pa.time64("us"),
+        pa.float16(),
+        pa.float32(),
+        pa.float64(),
+        pa.dictionary(pa.int32(), pa.float64()),
     ],
 )
 def test_a_type_without_a_text_is_refused_by_name_at_plan_time(kind: pa.DataType) -> None:

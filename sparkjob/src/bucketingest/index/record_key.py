@@ -2,15 +2,18 @@
 writers.
 
 Forms seen in tables written by Hudi 1.2.0: SIMPLE, the bare value; COMPLEX, `field:value,field:value` with `__null__`
-and `__empty__`.
+and `__empty__`. Hudi's writers give rows of different values one COMPLEX key if their texts are equal; here such rows
+are marked as ambiguous.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +23,9 @@ import pyarrow.compute as pc
 from bucketingest.index.bucket_hash import BucketHash, BucketIds, HashKeys, bucket_ids
 from bucketingest.index.errors import InvalidKeyRule
 from bucketingest.index.key_parsing import EMPTY_KEY, NULL_KEY, hash_keys_of_record_key
-from bucketingest.index.text import check_key_column, column_text
+from bucketingest.index.text import check_key_column, column_text, has_own_text
+
+_PLACEHOLDERS: Final = pa.array([NULL_KEY, EMPTY_KEY], pa.string())
 
 
 class KeyForm(StrEnum):
@@ -46,6 +51,8 @@ class KeyColumns:
     """Rows (by number) whose text Hudi reads differently from the columns: the hash keys that it reads."""
     missing: pa.Array | None
     """pa.BooleanArray[n] without nulls, true where the row has no usable key; None when every row has one."""
+    ambiguous: pa.Array | None
+    """pa.BooleanArray[n], true where a row of other values could have the same text; None when there is no such row."""
 
     def bucket_ids(
         self,
@@ -118,6 +125,7 @@ class RecordKeyRule:
             hash_keys=self._hash_keys(record_key, texts),
             exceptions=self._exceptions(record_key, texts),
             missing=missing if pc.any(missing).as_py() else None,
+            ambiguous=None if len(self.fields) == 1 else self._ambiguous(batch, texts),
         )
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.Array:
@@ -137,12 +145,24 @@ class RecordKeyRule:
             parts += [f"{',' if position else ''}{name}:", shown]
         return pc.binary_join_element_wise(*parts, "")
 
+    def _ambiguous(self, batch: pa.RecordBatch, texts: Sequence[pa.Array]) -> pa.Array | None:
+        """Where a value is a placeholder, or holds what ends it, such as `,b:` before the field b. All other texts are
+        read from left to right in one way only, so rows of different values have different keys.
+        """
+        found: list[pa.Array] = []
+        for name, text, after in zip(self.fields, texts, (*self.fields[1:], None), strict=True):
+            if has_own_text(batch.column(name).type):
+                found.append(pc.is_in(text, value_set=_PLACEHOLDERS))
+                found += [] if after is None else [pc.match_substring(text, f",{after}:")]
+        found = [mask for mask in found if pc.any(mask).as_py()]
+        return functools.reduce(pc.or_kleene, found) if found else None
+
     def _hash_keys(self, record_key: pa.Array, texts: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         if len(self.fields) == 1:
             # Also for COMPLEX: `id:k1` has no comma, so Hudi hashes the whole text with the name.
             return (record_key,)
         by_name = dict(zip(self.fields, texts, strict=True))
-        return tuple(_without_placeholders(by_name[name]) for name in self.hash_fields)
+        return tuple(by_name[name] for name in self.hash_fields)
 
     def _exceptions(self, record_key: pa.Array, texts: Sequence[pa.Array]) -> dict[int, HashKeys]:
         """Rows that Hudi may read differently, found with vectorised searches; only these are parsed one by one."""
@@ -180,15 +200,6 @@ def _refuse_bad_names(what: str, names: Sequence[str]) -> None:
 
 def _null_or_empty(text: pa.Array) -> pa.Array:
     return pc.fill_null(pc.equal(pc.binary_length(text), 0), True)  # noqa: FBT003 - Arrow's signature
-
-
-def _without_placeholders(text: pa.Array) -> pa.Array:
-    """Hudi reads the placeholders back as null and empty, even if they were in the input."""
-    named = pc.is_in(text, value_set=pa.array([NULL_KEY, EMPTY_KEY], pa.string()))
-    if not pc.any(named).as_py():
-        return text
-    as_null = pc.if_else(pc.equal(text, NULL_KEY), pa.scalar(None, pa.string()), text)
-    return pc.if_else(pc.equal(as_null, EMPTY_KEY), "", as_null)
 
 
 def _not_utf8(texts: Sequence[pa.Array]) -> pa.Array | None:

@@ -13,6 +13,7 @@ from bucketingest.index.bucket_hash import BucketHash
 from bucketingest.index.errors import InvalidKeyRule
 from bucketingest.index.partition_path import PartitionPathRule
 from bucketingest.index.record_key import RecordKeyRule
+from bucketingest.index.text import has_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +62,11 @@ def check_columns(rules: RowRules, incoming: pa.Schema) -> None:
         raise UnsupportedTable("as specified", missing)
     rules.record_key.check(incoming)
     rules.partition_path.check(incoming)
+    if rules.ordering_field is not None:
+        kind = incoming.field(rules.ordering_field).type
+        if not (has_text(kind) or pa.types.is_floating(kind)):
+            reason = (
+                f"spec.table.orderingField: column {rules.ordering_field!r} has type {kind}, whose values Hudi's "
+                "readers cannot compare, or not alike; take a number, time, date or text; transform.sql can cast"
+            )
+            raise UnsupportedTable("as specified", [reason])

@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -131,7 +131,7 @@ def open_table(
     return OpenTable(
         table=table,
         definition=definition,
-        rules=rules,
+        rules=_of_table(rules, table, view.marked_partitions),
         avro_schema=avro,
         row_schema=_row_schema(avro, has_deletes=has_deletes or is_global),
         log_block=log_block or best_log_block(definition, incoming),
@@ -173,6 +173,14 @@ def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRul
     check_columns(rules, incoming)
     arrow_to_avro(incoming, table_name=definition.name)
     return rules
+
+
+def _of_table(rules: RowRules, table: HoodieTable, partitions: Collection[str]) -> RowRules:
+    """The rules with paths as this table has them."""
+    paths = rules.partition_path
+    depths = {path.count("/") + 1 for path in partitions}
+    levels = depths.pop() if len(depths) == len(paths.fields) == 1 else None
+    return replace(rules, partition_path=replace(paths, url_encoded=table.url_encoded, levels=levels))
 
 
 def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:

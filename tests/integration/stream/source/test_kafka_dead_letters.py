@@ -94,7 +94,7 @@ def test_rows_without_key_partition_or_ordering_value_are_dead_letters_with_thei
 ) -> None:
     topic = new_topic()
     row: dict[str, Any] = {"id": "a", "at": "2026-01-01T00:00:00Z", "quantity": 1, "place": "here"}
-    rejected = [row | {"id": None}, row | {"id": ""}, row | {"at": None}, row | {"place": "../../etc"}]
+    rejected = [row | {"id": None}, row | {"id": ""}, row | {"at": None}, row | {"place": ".."}]
     sent = [row, *rejected, row | {"id": "b", "place": None}]
     topic.send([(b"the key", json.dumps(each).encode()) for each in sent])
 

@@ -63,6 +63,32 @@ def test_columns_that_no_table_can_have_are_told(schema: str, said: str) -> None
     assert said in found
 
 
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("id DOUBLE, day DATE, at INT", "key column 'id' has type double: the text of such a number depends on"),
+        ("id BINARY, day DATE, at INT", "key column 'id' has type binary, which has no text in a record key"),
+        ("id INT, day FLOAT, at INT", "key column 'day' has type float: the text of such a number depends on"),
+        ("id INT, day TIMESTAMP, at INT", "partition by a DATE, or by text, which spec.transform.sql makes: date(day)"),
+        ("id INT, day DATE, at ARRAY<INT>", "orderingField: column 'at' has type list<element: int32>, whose values"),
+        ("id INT, day DATE, at MAP<STRING, INT>", "orderingField: column 'at' has type map<string, int32>, whose"),
+        ("id INT, day DATE, at STRUCT<x: INT>", "orderingField: column 'at' has type struct<x: int32>, whose values"),
+        ("id INT, day DATE, at BINARY", "orderingField: column 'at' has type binary, whose values Hudi's readers"),
+    ],
+)
+def test_a_type_that_readers_or_writers_do_not_take_alike_is_told_with_the_way_out(schema: str, said: str) -> None:
+    (found,) = problems(schema)
+    assert said in found
+    assert problems(schema, transform={"sql": "SELECT string(id) AS id, date(day) AS day, at FROM source"}) == []
+
+
+def test_a_time_without_a_zone_is_told_with_the_way_out() -> None:
+    local = {"name": "at", "type": {"type": "long", "logicalType": "local-timestamp-micros"}}
+    schema = {**AVRO, "fields": [*AVRO["fields"], local]}
+    (found,) = problems(json.dumps(schema), "avro", table={"partitionBy": [], "orderingField": None})
+    assert "hudi-rs 0.5 cannot open a table with a TIMESTAMP_NTZ column; cast it to TIMESTAMP or STRING" in found
+
+
 def test_avros_columns_are_known_too() -> None:
     (found,) = problems(json.dumps(AVRO), "avro")
     assert "partitionBy: the rows have no column 'day'" in found

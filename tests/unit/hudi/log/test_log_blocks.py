@@ -82,7 +82,6 @@ def test_a_parquet_block_holds_one_row_group_of_plain_hudi_types() -> None:
                 "small": pa.array([1, None], pa.int8()),
                 "d": pa.array([Decimal("1.00"), None], pa.decimal128(10, 2)),
                 "at": pa.array([1, None], pa.timestamp("us", tz="Europe/Berlin")),
-                "local": pa.array([1, None], pa.timestamp("us")),
             }
         )
     )
@@ -95,7 +94,6 @@ def test_a_parquet_block_holds_one_row_group_of_plain_hudi_types() -> None:
     assert (columns["small"].physical_type, columns["small"].logical_type.type) == ("INT32", "NONE")
     assert (columns["d"].physical_type, columns["d"].length) == ("FIXED_LEN_BYTE_ARRAY", 5)
     assert json.loads(columns["at"].logical_type.to_json())["isAdjustedToUTC"] is True
-    assert json.loads(columns["local"].logical_type.to_json())["isAdjustedToUTC"] is False
     assert file.schema_arrow.metadata is None
 
 

@@ -48,7 +48,6 @@ CHANGES = [
     ("hoodie.table.ordering.fields", "ts,seq", "spec's ordering field: ts"),
     ("hoodie.table.keygenerator.type", "CUSTOM", "made by SIMPLE"),
     ("hoodie.datasource.write.hive_style_partitioning", "true", "other partitions"),
-    ("hoodie.datasource.write.partitionpath.urlencode", "true", "encoded partition paths"),
     ("hoodie.datasource.write.drop.partition.columns", "true", "partition columns"),
     ("hoodie.table.cdc.enabled", "true", "change log"),
     ("hoodie.populate.meta.fields", "false", "meta columns"),

@@ -40,13 +40,13 @@ def letters_of(rows: list[dict[str, Any]] | pa.RecordBatch, plan: WritePlan | No
     [
         (row(None), "recordKey", "the record key (id) is null, empty or not UTF-8"),
         (row(""), "recordKey", "the record key (id) is null, empty or not UTF-8"),
-        (row("k", region="../x"), "partitionPath", "partition path '../x' holds the level '..'"),
+        (row("k", region=".."), "partitionPath", "partition path '..' holds the level '..'"),
         (
             row("k", region=".hoodie"),
             "partitionPath",
             "partition path '.hoodie' holds the level '.hoodie': names with .hoodie are Hudi's own",
         ),
-        (row("k", region="/etc"), "partitionPath", "partition path '/etc' is absolute"),
+        (row("k", region=""), "partitionPath", "partition value '': Hudi's Spark reader would show null"),
         (row("k", at=None), "orderingField", "the ordering field (at) is null"),
         (row(None, region="..", at=None), "recordKey", "the record key (id) is null, empty or not UTF-8"),
     ],
@@ -92,15 +92,26 @@ def test_a_delete_whose_ordering_value_hudi_takes_as_it_is_is_written() -> None:
 
 
 def test_each_refused_partition_path_has_its_own_reason_among_other_letters() -> None:
-    rows = [row("a", region="/x"), GOOD[0], row(None), row("b", region="x" * 256), GOOD[1], row(None, region="/x")]
+    rows = [row("a", region=""), GOOD[0], row(None), row("b", region="x" * 256), GOOD[1], row(None, region="")]
     letters = letters_of(rows, write_plan(room=PathRoom(level=255)))
     assert [letter["reason"] for letter in letters] == ["partitionPath", "recordKey", "partitionPath", "recordKey"]
-    assert letters[0]["detail"].endswith("is absolute")
+    assert letters[0]["detail"].endswith("would show null")
     assert letters[2]["detail"].endswith("has a level of more than 255 bytes, the file system's limit")
 
 
 def test_good_rows_are_not_rejected() -> None:
-    assert letters_of([*GOOD, row("c", region=None), row("d", region="")]) == []
+    assert letters_of([*GOOD, row("c", region=None), row("d", region="/x:y")]) == []
+
+
+def test_a_row_whose_key_could_be_anothers_is_rejected() -> None:
+    plan = write_plan(definition(record_key=("id", "region"), partition_fields=()))
+    good, placeholder, separator = row("a,b:c", region="x"), row("__null__", region="x"), row("a,region:b", region="c")
+    letters = letters_of([good, placeholder, separator, row("a", region="b,region:c")], plan)
+    assert [(each["reason"], json.loads(each["value"])["id"]) for each in letters] == [
+        ("recordKey", "__null__"),
+        ("recordKey", "a,region:b"),
+    ]
+    assert letters[0]["detail"].startswith("the record key (id, region) would be that of another row: a value is ")
 
 
 def test_without_an_ordering_field_a_null_in_the_column_is_a_value() -> None:

@@ -55,7 +55,6 @@ _REQUIRED_VALUES: dict[str, tuple[str, str | None, str]] = {
         "false",
         "this writer keeps partition columns in the files",
     ),
-    "hoodie.datasource.write.partitionpath.urlencode": ("false", "false", "encoded partition paths are not supported"),
 }
 
 

@@ -48,7 +48,8 @@ _PRIMITIVES: Final[dict[pa.DataType, Any]] = {
 }
 
 _REMEDIES: Final[tuple[tuple[str, str], ...]] = (
-    ("timestamp", "cast it to microseconds"),
+    ("timestamp[us]", "hudi-rs 0.5 cannot open a table with a TIMESTAMP_NTZ column; cast it to TIMESTAMP or STRING"),
+    ("timestamp", "cast it to microseconds with a time zone"),
     ("date64", "cast it to a date in days (date32)"),
     ("time", "cast it to a long or a string"),
     ("uint", "cast it to a signed integer that holds its range"),
@@ -139,8 +140,8 @@ def _avro_type(kind: pa.DataType, name: str, namespace: str, path: tuple[str, ..
             "precision": kind.precision,
             "scale": kind.scale,
         }
-    if pa.types.is_timestamp(kind) and kind.unit == "us":
-        return {"type": "long", "logicalType": "timestamp-micros" if kind.tz else "local-timestamp-micros"}
+    if pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz:
+        return {"type": "long", "logicalType": "timestamp-micros"}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         items = _avro_nullable(kind.value_field, name, namespace, (*path, "element"))
         return {"type": "array", "items": items}

@@ -45,6 +45,12 @@ _AS_WITHOUT: Final = (
 )
 
 
+_AMBIGUOUS: Final = (
+    "would be that of another row: a value is __null__ or __empty__, which Hudi writes for null and empty text, or "
+    "holds a comma, the name of the next key column and a colon"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """The rows of a chunk that have no place in the table."""
@@ -62,8 +68,10 @@ class Rejected:
 
 def rejected_of(rows: pa.RecordBatch, plan: WritePlan, keys: KeyColumns, partitions: PartitionPaths) -> Rejected | None:
     """The rows of a chunk that have no place in the table; None if all rows have one, which costs nothing per row."""
-    key = f"the record key ({', '.join(plan.rules.record_key.fields)}) is null, empty or not UTF-8"
-    found = dict.fromkeys(_places(keys.missing), ("recordKey", key))
+    key = f"the record key ({', '.join(plan.rules.record_key.fields)})"
+    found = dict.fromkeys(_places(keys.missing), ("recordKey", f"{key} is null, empty or not UTF-8"))
+    for at in _places(keys.ambiguous):
+        found.setdefault(at, ("recordKey", f"{key} {_AMBIGUOUS}"))
     for at in _places(partitions.refused):
         found.setdefault(at, ("partitionPath", partitions.reason_of_row(at) or "it must not become a directory"))
     if plan.rules.ordering_field:
