@@ -50,6 +50,9 @@ def start_session(jar: str, scratch: str, heap: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # Days and times of any year are what their numbers say, in rows that come and go.
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
         "spark.sql.catalogImplementation": "in-memory",
         # What Hudi's documentation asks of a Spark session.
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -128,8 +131,7 @@ class Operations:
         value = F.col("value")._jc
         functions = jvm.org.apache.spark.sql.protobuf.functions  # PySpark's own expects those of its version
         row = Column(functions.from_protobuf(value, message, descriptors, options))
-        with self._session_conf({"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}):
-            return self._save(self._spark.read.parquet(rows).select("number", row.alias("row")), out)
+        return self._save(self._spark.read.parquet(rows).select("number", row.alias("row")), out)
 
     @contextmanager
     def _session_conf(self, conf: dict[str, str]) -> Iterator[None]:

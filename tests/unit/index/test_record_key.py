@@ -125,12 +125,8 @@ def test_a_composites_bucket_is_a_function_of_its_text(
     )
     keys = rule.columns(batch)
     from_text = hashes_of_record_keys(keys.record_key.to_pylist(), rule, hash_name)  # type: ignore[arg-type]
-    found = zip(
-        ambiguous(keys),
-        keys.bucket_ids(1009, hash_name).tolist(),
-        bucket_of_hash(from_text, 1009).tolist(),
-        strict=True,  # type: ignore[arg-type]
-    )
+    buckets = keys.bucket_ids(1009, hash_name).tolist()  # type: ignore[arg-type]
+    found = zip(ambiguous(keys), buckets, bucket_of_hash(from_text, 1009).tolist(), strict=True)
     assert all(no_row or bucket == of_text for no_row, bucket, of_text in found)
 
 
