@@ -6,21 +6,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from bucketingest.avro.arrow_types import SIMPLE
 from bucketingest.decode.avro.schema import AvroRecord
 
 DIGITS_MAX: Final = 38
 """A decimal column has no more; values of a type that has are checked one by one."""
-_TYPES: Final = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "enum": pa.string(),
-    "bytes": pa.binary(),
-    "fixed": pa.binary(),
-}
+_TYPES: Final = {**SIMPLE, "fixed": pa.binary()}
 _LOGICAL: Final = {
     ("int", "date"): pa.date32(),
     ("long", "timestamp-millis"): pa.timestamp("us", "UTC"),

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from bucketingest.avro.arrow_types import SIMPLE
 from bucketingest.hudi.errors import SchemaError
 
 AvroSchema = dict[str, Any]
@@ -178,14 +179,7 @@ def decimal_bytes(precision: int) -> int:
 
 
 _FROM_AVRO: Final[dict[str, pa.DataType]] = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "enum": pa.string(),
-    "bytes": pa.binary(),
+    **SIMPLE,
     "date": pa.date32(),
     "time-millis": pa.time32("ms"),
     "time-micros": pa.time64("us"),
