@@ -43,7 +43,7 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        default=env.get("LISTEN", "0.0.0.0:9810"),
+        default=env.get("LISTEN", ":9810"),
         help="address of /healthz, /readyz and /metrics (default: %(default)s)",
     )
     parser.add_argument(

@@ -13,7 +13,7 @@ from bucketingest_operator.main import main, parse_options
 
 def test_without_options_the_whole_cluster_is_watched() -> None:
     found = parse_options([], {})
-    assert (found.namespace, found.listen, found.log_format) == ((), "0.0.0.0:9810", "json")
+    assert (found.namespace, found.listen, found.log_format) == ((), ":9810", "json")
     assert found.job_settings is None
     assert found.max_restarts == 10
 

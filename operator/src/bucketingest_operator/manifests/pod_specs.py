@@ -69,7 +69,7 @@ def driver_pod_spec(
     mounts += [{"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True}, secret_mount()]
     env = {
         "BUCKETINGEST_GRACE": format_duration(settings.grace),
-        "BUCKETINGEST_LISTEN": f"0.0.0.0:{HTTP_PORT}",
+        "BUCKETINGEST_LISTEN": f":{HTTP_PORT}",
         # The image may be older than the operator.
         "BUCKETINGEST_UNKNOWN_FIELDS": "ignore",
         # Without an operator nobody would make the Job of a compaction.

@@ -51,11 +51,11 @@ async def serving(
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/healthz", answer(healthy))
     app.router.add_get("/readyz", answer(ready))
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1)
     await runner.setup()
     try:
         host, port = split_address(listen)
-        site = web.TCPSite(runner, host or None, port, shutdown_timeout=1)
+        site = web.TCPSite(runner, host or None, port)
         await site.start()
         bound = runner.addresses[0][1]
         log.info("listening", extra={"host": host, "port": bound})

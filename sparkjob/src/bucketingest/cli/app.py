@@ -82,7 +82,7 @@ def run(
         str | None,
         typer.Option(
             envvar="BUCKETINGEST_LISTEN",
-            help="Address of /healthz, /readyz, /progress and /metrics, such as 0.0.0.0:9808.",
+            help="Address of /healthz, /readyz, /progress and /metrics, such as :9808.",
             metavar="HOST:PORT",
             show_default="off",
         ),

@@ -35,7 +35,7 @@ class UnknownFields(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen."""
+    """Where to listen. `host` "": every address of the machine."""
 
     host: str
     port: int
@@ -85,12 +85,12 @@ def duration(option: str, text: str) -> timedelta:
 
 
 def parse_address(text: str) -> Address:
-    """`HOST:PORT`, `[IPv6]:PORT` or `:PORT` (every address of the machine). Raises BadOption. Pure."""
+    """`HOST:PORT`, `[IPv6]:PORT` or `:PORT` (every address of the machine, IPv4 and IPv6). Raises BadOption. Pure."""
     host, colon, port = text.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in bare and bare == host):
-        raise BadOption(f"--listen: {text!r} is not an address such as 0.0.0.0:9808, 127.0.0.1:0 or [::]:9808")
-    return Address(bare or "0.0.0.0", int(port))  # noqa: S104 - what the user asked for
+        raise BadOption(f"--listen: {text!r} is not an address such as :9808, 127.0.0.1:0 or [::1]:9808")
+    return Address(bare, int(port))
 
 
 def load_known(file: Path, unknown_fields: UnknownFields) -> BucketIngest:

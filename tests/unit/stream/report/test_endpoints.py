@@ -50,6 +50,18 @@ def test_each_path_has_its_answer(endpoints: Endpoints) -> None:
     assert ask(endpoints, "/metrics") == (200, "text/plain; version=0.0.4", b"a 1\n")
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_without_a_host_it_answers_on_every_address(address: str) -> None:
+    if ":" in address and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with (
+        Endpoints("", 0, {"/a": lambda: Answer(b"yes", "text/plain")}) as server,
+        socket.create_connection((address, server.port), timeout=10) as client,
+    ):
+        client.sendall(b"GET /a HTTP/1.0\r\n\r\n")
+        assert client.makefile("rb").read().endswith(b"yes")
+
+
 def test_an_unknown_path_names_the_known_ones(endpoints: Endpoints) -> None:
     status, _, body = ask(endpoints, "/admin")
     assert status == 404

@@ -45,7 +45,7 @@ class Endpoints:
     """A small server with a thread per connection, at most 16 at a time. Use it as a context manager."""
 
     def __init__(self, host: str, port: int, routes: Routes) -> None:
-        """Listen; port 0 takes any that is free. Raises AddressUnusable."""
+        """Listen; host "": on every address, port 0: on any that is free. Raises AddressUnusable."""
         handler = type("_RoutedHandler", (_Handler,), {"routes": dict(routes)})
         try:
             self._server = _Server((host, port), handler)
@@ -77,9 +77,16 @@ class _Server(ThreadingMixIn, HTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self._free = threading.BoundedSemaphore(_CONNECTIONS_MAX)
-        if ":" in address[0]:
+        # Every address is those of both families: a pod may have only one of the two.
+        if ":" in address[0] or (not address[0] and socket.has_dualstack_ipv6()):
             self.address_family = socket.AF_INET6
         super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        """Take connections of IPv4 too where an IPv6 socket listens on every address."""
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Refuse connections while all threads are busy: others must not queue up behind a slow client."""
