@@ -18,8 +18,8 @@ from bucketingest_operator.resource import Resource
 class PodState(Enum):
     """The state of a driver pod. Only a pod in a state of `ENDED` can never run again: it has restartPolicy Never.
 
-    SUCCEEDED and FAILED mean that every container has terminated, or none ever started: a node may set the pod's phase
-    earlier.
+    SUCCEEDED and FAILED mean that the job's container has terminated, or none ever started: a node may set the pod's
+    phase earlier, and a sidecar may run on.
     """
 
     PENDING = "pending"

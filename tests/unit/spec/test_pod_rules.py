@@ -8,8 +8,11 @@ import pytest
 Find = Callable[[dict[str, Any]], list[str]]
 
 FULL = {
-    "labels": {"team": "lake", "example.com/cost-centre": "4711"},
-    "annotations": {"example.com/note": "any text: ü / 1"},
+    "labels": {"team": "lake", "example.com/cost-centre": "4711", "app.kubernetes.io/part-of": "shop"},
+    "annotations": {
+        "example.com/note": "any text: ü / 1",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    },
     "nodeSelector": {"kubernetes.io/arch": "amd64", "disk": "nvme"},
     "tolerations": [
         {"key": "dedicated", "value": "spark", "effect": "NoExecute", "tolerationSeconds": 30},

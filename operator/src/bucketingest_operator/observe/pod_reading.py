@@ -165,16 +165,17 @@ def whole_number(text: str) -> int | None:
 
 
 def pod_state(status: Object, spec: Object) -> PodState:
-    """The state of a pod. It has ended when none of its containers runs or can run, whatever its phase says before."""
+    """The state of a pod: that of the job's container, since a mesh may add others, which may go on.
+
+    It has ended when that container has, whatever the phase says before; without its end, when none runs or can run.
+    """
     phase = status.get("phase") or "Pending"
-    if phase == "Running" and spec.get("restartPolicy") == "Never":
-        # The node reports the ends of containers a second before the phase.
-        codes = {each.get("name"): each["state"]["terminated"].get("exitCode") for each in _over(status)}
-        own = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-        if own and all(each.get("name") in codes for each in own):
-            return PodState.FAILED if any(codes.values()) else PodState.SUCCEEDED
+    own = _ended(status)
+    if phase == "Running" and spec.get("restartPolicy") == "Never" and own is not None:
+        # The node reports the ends of containers a second before the phase, and this one does not start again.
+        return PodState.FAILED if own.get("exitCode") else PodState.SUCCEEDED
     ended = phase in {"Succeeded", "Failed"}
-    if ended and not any(_runs(each) for each in _containers(status)):
+    if ended and (own is not None or not any(_runs(each) for each in _containers(status))):
         return PodState.SUCCEEDED if phase == "Succeeded" else PodState.FAILED
     # The node does not respond, or it sets the phase before its containers have ended.
     if ended or phase in {"Running", "Unknown"}:
@@ -246,10 +247,6 @@ def read_time(text: str) -> datetime:
 def _containers(status: Object) -> Iterator[Object]:
     yield from status.get("containerStatuses") or ()
     yield from status.get("initContainerStatuses") or ()
-
-
-def _over(status: Object) -> Iterator[Object]:
-    return (each for each in _containers(status) if (each.get("state") or {}).get("terminated"))
 
 
 def _runs(container: Object) -> bool:

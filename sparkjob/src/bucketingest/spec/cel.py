@@ -125,7 +125,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     "services.clean": (
         CelRule(
             "!has(self.retain) || !has(self.versions)",
-            "must not have both retain and versions: beside versions write retain: null",
+            "must not have both retain and versions",
         ),
     ),
     "source": (

@@ -153,7 +153,7 @@ def _services(view: View) -> Iterator[Broken]:
         wrong = f"is for table.index.type state only, and the type is {chosen}"
         yield Broken(("services", "mergeGroups", "enabled"), wrong)
     if None not in (view.value("services.clean.retain"), view.value("services.clean.versions")):
-        yield Broken(("services", "clean"), "has retain and versions", "one of them; beside versions, `retain: null`")
+        yield Broken(("services", "clean"), "has retain and versions", "one of them")
 
 
 def _hash_fields(view: View) -> Iterator[Broken]:

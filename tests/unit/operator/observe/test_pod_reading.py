@@ -62,7 +62,7 @@ def seen(**status: Any) -> Any:
         ({"phase": "Failed", "containerStatuses": [container(RUNNING)]}, PodState.RUNNING),
         (
             {"phase": "Failed", "containerStatuses": [container(ended(0)), container(RUNNING, "mesh")]},
-            PodState.RUNNING,
+            PodState.FAILED,
         ),
         (
             {
@@ -70,14 +70,14 @@ def seen(**status: Any) -> Any:
                 "containerStatuses": [container(ended(0))],
                 "initContainerStatuses": [container(RUNNING, "sidecar")],
             },
-            PodState.RUNNING,
+            PodState.SUCCEEDED,
         ),
         # Its node refused it: its containers never ran.
         ({"phase": "Failed", "reason": "OutOfcpu"}, PodState.FAILED),
         ({"phase": "Failed", "containerStatuses": [container(WAITING)]}, PodState.FAILED),
     ],
 )
-def test_a_pod_has_ended_only_when_none_of_its_containers_can_run(status: dict[str, Any], state: PodState) -> None:
+def test_a_pod_has_ended_only_when_its_jobs_container_cannot_run(status: dict[str, Any], state: PodState) -> None:
     assert seen(**status).state is state
 
 
@@ -95,13 +95,15 @@ def condition(kind: str, value: str, **fields: Any) -> dict[str, Any]:
     [
         ("Never", [ended(137), ended(0)], PodState.FAILED),
         ("Never", [ended(0), ended(0)], PodState.SUCCEEDED),
-        ("Never", [ended(137), RUNNING], PodState.RUNNING),
-        ("Never", [ended(137), WAITING], PodState.RUNNING),
-        ("Never", [ended(137)], PodState.RUNNING),
+        ("Never", [ended(137), RUNNING], PodState.FAILED),
+        ("Never", [ended(0), RUNNING], PodState.SUCCEEDED),
+        ("Never", [ended(0), ended(1)], PodState.SUCCEEDED),
+        ("Never", [RUNNING, ended(0)], PodState.RUNNING),
+        ("Never", [ended(137), WAITING], PodState.FAILED),
         ("Always", [ended(137), ended(0)], PodState.RUNNING),
     ],
 )
-def test_the_end_of_all_containers_is_the_end_before_the_phase_says_so(
+def test_the_end_of_the_drivers_container_is_the_end_whatever_the_phase_and_others_say(
     policy: str, statuses: list[dict[str, Any]], state: PodState
 ) -> None:
     names = ("driver", "mesh")

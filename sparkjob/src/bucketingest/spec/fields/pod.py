@@ -199,12 +199,14 @@ class Pod(SpecModel):
 
     labels: dict[str, OptionValue] = Field(
         default={},
-        description="Labels of the pods. Those of Kubernetes, Spark and bucketingest are refused.",
+        description="Labels of the pods. Those of Spark, bucketingest and Kubernetes are refused; of Kubernetes a few "
+        "are for users, such as app.kubernetes.io/part-of.",
         max_length=64,
     )
     annotations: dict[str, OptionValue] = Field(
         default={},
-        description="Annotations of the pods. Those of Kubernetes and bucketingest are refused.",
+        description="Annotations of the pods. Those of bucketingest and Kubernetes are refused; of Kubernetes a few "
+        "are for users, such as cluster-autoscaler.kubernetes.io/safe-to-evict.",
         max_length=64,
     )
     node_selector: dict[str, OptionValue] = Field(

@@ -14,6 +14,18 @@ from bucketingest.spec.reading.view import View
 Finding: TypeAlias = tuple[tuple[str | int, ...], str, str]
 
 _OWNERS: Final = ("kubernetes.io", "k8s.io", "bucketingest.dev")
+_SHARED: Final = frozenset(
+    {
+        "app.kubernetes.io/component",
+        "app.kubernetes.io/part-of",
+        "app.kubernetes.io/version",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "kubectl.kubernetes.io/default-container",
+        "kubernetes.io/egress-bandwidth",
+        "kubernetes.io/ingress-bandwidth",
+    }
+)
+"""Names of Kubernetes that are for users, and give a pod no right."""
 _KEY: Final = re.compile(
     r"(?:(?P<domain>[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
@@ -102,6 +114,8 @@ POD_RULES: Final = (wrong_names, wrong_variables, wrong_volumes, wrong_toleratio
 
 
 def _belongs_to_others(name: str, domain: str) -> bool:
+    if name in _SHARED:
+        return False
     return name.startswith("spark-") or any(domain == owner or domain.endswith(f".{owner}") for owner in _OWNERS)
 
 
