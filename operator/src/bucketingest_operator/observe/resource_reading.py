@@ -6,18 +6,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bucketingest.spec.errors import Problem, SpecError
-from bucketingest.spec.model import API_GROUP, BucketIngest
+from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.reading.load import parse_object
+from bucketingest.spec.reading.plain_text import plain
 from bucketingest.spec.reading.unknown import without_unknown
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.spec_changes import table_key
 from bucketingest_operator.observe.pod_reading import read_time
-from bucketingest_operator.resource import Resource
+from bucketingest_operator.resource import PAUSE_ANNOTATION, RESTART_ANNOTATION, Resource
 
 Object = dict[str, Any]
 
 _METADATA: Final = ("name", "namespace", "labels")
 """Newer API servers may add fields to an object's metadata."""
+_READ: Final = (PAUSE_ANNOTATION, RESTART_ANNOTATION)
+_VALUE_MAX: Final = 256
+"""Characters of an annotation that are read."""
 
 
 def read_resource(body: Object, before: Resource | None = None) -> Resource:
@@ -28,9 +32,9 @@ def read_resource(body: Object, before: Resource | None = None) -> Resource:
         before: The same one, read earlier: an unchanged spec is not parsed again.
     """
     metadata = body["metadata"]
-    # Only this project's: kubectl keeps the whole object in another annotation, with all that users wrote into it.
+    # Only those that mean something, and not all of a long one: every decision is logged with them.
     given = metadata.get("annotations") or {}
-    annotations = {name: str(value) for name, value in given.items() if name.startswith(f"{API_GROUP}/")}
+    annotations = {name: plain(str(given[name])[:_VALUE_MAX]) for name in _READ if name in given}
     same = (
         before is not None
         and before.uid == metadata["uid"]

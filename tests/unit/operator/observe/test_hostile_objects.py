@@ -129,6 +129,17 @@ def test_a_spec_that_cannot_be_read_is_an_invalid_spec(spec: Object, word: str) 
     assert any(word in f"{each.field} {each.wrong}" for each in found.problems), found.problems
 
 
+def test_annotations_of_a_resource_fill_no_log() -> None:
+    found = ingest()
+    found["metadata"]["annotations"] = {f"bucketingest.dev/a{number}": "x" * 25_000 for number in range(10)}
+    found["metadata"]["annotations"]["bucketingest.dev/restart"] = "\x1b" + "7" * 25_000
+    inventory = Inventory(lambda _uid: None, lambda _uid: None)
+    inventory.take(found)
+    resource = inventory.get(UID)
+    assert resource is not None
+    assert resource.annotations == {"bucketingest.dev/restart": " " + "7" * 255}
+
+
 def test_what_only_has_the_labels_is_not_parsed() -> None:
     unreadable = Unreadable()
     broken = made("driver", status=said("", finishedAt="no time"))
