@@ -292,7 +292,8 @@ def test_objects_that_no_reader_can_read_stop_nobody(scene: Scene, start: Start)
                 "spec": {"suspend": True, "template": {"spec": pod}},
             }
         )
-        kafka = {"bootstrapServers": "k:9092", "topics": ["t"], "startingOffsets": '{"t":' + "[" * 2000}
+        offsets = f'{{"t":{"[" * 2000}{"]" * 2000}}}'
+        kafka = {"bootstrapServers": "k:9092", "topics": ["t"], "startingOffsets": offsets}
         deep = {"type": "avro", "schema": "[" * 5000}
         scene.apply("deep", source={"kafka": kafka}, format=deep, table={"path": "s3://lake/deep", "recordKey": ["v"]})
         scene.await_condition("Stalled", "True", "SpecInvalid", name="deep")
