@@ -144,10 +144,7 @@ def test_a_table_that_cannot_be_written_rightly_is_refused(storage: Storage, cha
     assert part in reason
 
 
-def test_a_tables_own_way_with_partition_values_is_kept(storage: Storage) -> None:
-    assert opened(storage).rules.partition_path.url_encoded, "as new tables have it"
-    edit(storage, datasource_write_partitionpath_urlencode="false")
-    assert not opened(storage).rules.partition_path.url_encoded
+def test_a_value_may_have_as_many_slashes_as_the_tables_others(storage: Storage) -> None:
     commit_files(storage, *(f"{day}/.hoodie_partition_metadata" for day in ("2026/01/01", "2026/01/02")))
     assert opened(storage).rules.partition_path.levels == 3
     storage.create("2026/.hoodie_partition_metadata", b"")

@@ -1,9 +1,10 @@
 """Makes Hudi's partition paths from Arrow columns, and marks values that must never become a directory.
 
-Seen in tables written by Hudi 1.2.0: null and "" become `__HIVE_DEFAULT_PARTITION__`, hive style is `field=value`, and
-the path of a non-partitioned table is "". With hoodie.datasource.write.partitionpath.urlencode, as in tables that we
-make, other values come back from every reader. Without it a `/` inside a value makes a further level, and Hudi's Spark
-reader, which takes values from paths, shows others than were written: these are refused.
+Seen in tables written by Hudi 1.2.0: null and "" become `__HIVE_DEFAULT_PARTITION__`, nothing is URL-encoded, a `/`
+inside a value makes a further level, hive style is `field=value`, and the path of a non-partitioned table is "".
+
+Hudi's Spark reader takes values from paths, and shows some others than were written: these are refused. Its option
+hoodie.datasource.write.partitionpath.urlencode does not help: incremental queries then show the encoded text.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ _AROUND_BYTES: Final = len(marker_path("0" * 17, "p", _LONGEST_NAME)) - len("p")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # What Python makes of bytes that are not UTF-8 (surrogateescape), which Spark's strings can hold.
 _NOT_TEXT: Final = re.compile(r"[\udc80-\udcff]")
-# What Hudi 1.2.0 encodes (PartitionPathEncodeUtils); its readers in Spark decode each % with two digits, always.
-_ENCODED: Final = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+# What Hudi's Spark reader decodes in a path, always.
 _DECODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
@@ -61,11 +61,9 @@ class PartitionPathRule:
 
     fields: tuple[str, ...]
     hive_style: bool = False
-    url_encoded: bool = True
-    """Whether values are URL-encoded; not in tables that another writer made without it."""
     levels: int | None = None
-    """Levels of each path; None for one per field. Without encoding a value may have slashes, but not one in `a` and
-    one in `a/b`: readers would miss rows of either.
+    """Levels of each path; None for one per field. A value may have slashes, but not one `a` and another `a/b`: readers
+    would miss rows of either.
     """
 
     def __post_init__(self) -> None:
@@ -123,19 +121,17 @@ class PartitionPathRule:
             return _Path(DEFAULT_PARTITION)
         shown = f"partition value {_short(text)!r}"
         if text in {"", DEFAULT_PARTITION}:
-            return _Path(DEFAULT_PARTITION, f"{shown}: Hudi's Spark reader would show null")
-        if self.url_encoded:
-            return _Path(_ENCODED.sub(lambda found: f"%{ord(found[0]):02X}", text))
+            return _Path(DEFAULT_PARTITION, f"{shown}: Hudi's Spark reader would show null; {_WAY_OUT}")
         if _DECODED.search(text):
-            return _Path(text, f"{shown}: Hudi's Spark reader would decode what follows %, {_NOT_ENCODED}")
+            return _Path(text, f"{shown}: Hudi's Spark reader would decode what follows %; {_WAY_OUT}")
         if "=" in text and not self.hive_style:
-            return _Path(text, f"{shown}: Hudi's Spark reader would show what follows =, {_NOT_ENCODED}")
+            return _Path(text, f"{shown}: Hudi's Spark reader would show what follows =; {_WAY_OUT}")
         return _Path(text)
 
     def _refusal(self, path: str, room: PathRoom) -> str | None:
         levels = self.levels or len(self.fields)
         if (why := refusal(path, room)) is None and path.count("/") + 1 != levels:
-            return f"partition path {_short(path)!r} has not {levels} levels, {_NOT_ENCODED}: readers would miss rows"
+            return f"partition path {_short(path)!r} has not {levels} levels: readers would miss rows; {_WAY_OUT}"
         return why
 
 
@@ -145,7 +141,7 @@ class _Path(NamedTuple):
     """Why it must not be written."""
 
 
-_NOT_ENCODED: Final = "as the table was made without hoodie.datasource.write.partitionpath.urlencode"
+_WAY_OUT: Final = "replace it in spec.transform.sql"
 
 
 def _short(text: str) -> str:
@@ -172,7 +168,7 @@ def refusal(path: str, room: PathRoom = UNBOUNDED) -> str | None:
     if ":" in path:
         # Seen with Hudi 1.2.0: its Spark reader fails on the whole table (URISyntaxException), and its
         # writer cannot write it.
-        return f"partition path {shown!r} holds a colon: Hudi's Spark reader cannot read a table with it"
+        return f"partition path {shown!r} holds a colon: Hudi's Spark reader cannot read a table with it; {_WAY_OUT}"
     if path.startswith("/"):
         return f"partition path {shown!r} is absolute"
     for segment in path.split("/"):

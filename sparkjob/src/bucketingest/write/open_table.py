@@ -131,7 +131,7 @@ def open_table(
     return OpenTable(
         table=table,
         definition=definition,
-        rules=_of_table(rules, table, view.marked_partitions),
+        rules=_of_table(rules, view.marked_partitions),
         avro_schema=avro,
         row_schema=_row_schema(avro, has_deletes=has_deletes or is_global),
         log_block=log_block or best_log_block(definition, incoming),
@@ -175,12 +175,11 @@ def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRul
     return rules
 
 
-def _of_table(rules: RowRules, table: HoodieTable, partitions: Collection[str]) -> RowRules:
-    """The rules with paths as this table has them."""
-    paths = rules.partition_path
+def _of_table(rules: RowRules, partitions: Collection[str]) -> RowRules:
+    """The rules with paths of as many levels as this table has them: a value of one column may have slashes."""
     depths = {path.count("/") + 1 for path in partitions}
-    levels = depths.pop() if len(depths) == len(paths.fields) == 1 else None
-    return replace(rules, partition_path=replace(paths, url_encoded=table.url_encoded, levels=levels))
+    levels = depths.pop() if len(depths) == len(rules.partition_path.fields) == 1 else None
+    return replace(rules, partition_path=replace(rules.partition_path, levels=levels))
 
 
 def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:

@@ -58,7 +58,6 @@ KINDS: Final[dict[str, tuple[pa.DataType, list[Any], Callable[[random.Random], A
 CASES: Final = {
     "text key and partition": (["s"], ["s"], {}),
     "text partition, column=value": (["n"], ["s"], {"hive": True}),
-    "text partition without encoding": (["n"], ["s"], {"encoded": False}),
     "composite key": (["s", "n", "t"], [], {}),
     "all types": (["s", "n", "i", "d", "t", "c", "b"], ["s", "i", "d", "c", "b"], {}),
 }  # fmt: skip
@@ -111,8 +110,6 @@ def test_each_value_is_in_its_one_row_or_refused(name: str, hudi: HudiOracle, tm
     path, rows = tmp_path / "odd", rows_of(keys, partition_by)
     extra = {"hoodie.datasource.write.hive_style_partitioning": str(how.get("hive", False)).lower()}
     of_hudi = HudiWriter("odd", keys, partition_by, buckets=1, extra=extra)
-    if not how.get("encoded", True):
-        hudi.upsert(path, rows.slice(1, 1), of_hudi)
     definition = TableDefinition(
         "odd", tuple(keys), tuple(partition_by), buckets=1, hive_style_partitioning=how.get("hive", False)
     )

@@ -5,7 +5,7 @@ import pytest
 from bucketingest.hudi.errors import InvalidTable, TableNotFound
 from bucketingest.hudi.naming import PROPERTIES_PATH
 from bucketingest.hudi.table import properties as java_properties
-from bucketingest.hudi.table.table import URL_ENCODED, TableDefinition, create_table, load_table, table_properties
+from bucketingest.hudi.table.table import TableDefinition, create_table, load_table, table_properties
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.factory import open_storage
 from bucketingest.storage.interface import Storage
@@ -39,8 +39,6 @@ def test_the_properties_of_a_new_table_are_those_that_hudi_writes(name: str) -> 
     hudis = java_properties.parse(properties_fixture(name))
     assert own.pop("hoodie.table.timeline.timezone") == "UTC"
     assert hudis.pop("hoodie.table.timeline.timezone") == "LOCAL"
-    assert own.pop(URL_ENCODED) == str(bool(DEFINITIONS[name].partition_fields)).lower()
-    assert hudis.pop(URL_ENCODED) == "false"
     if DEFINITIONS[name].version == 8 and DEFINITIONS[name].ordering_field:
         assert own.pop("hoodie.table.precombine.field") == "ts", "readers of Hudi 1.0 merge by it"
     assert {key: value for key, value in own.items() if key not in OWN} == hudis

@@ -48,6 +48,7 @@ CHANGES = [
     ("hoodie.table.ordering.fields", "ts,seq", "spec's ordering field: ts"),
     ("hoodie.table.keygenerator.type", "CUSTOM", "made by SIMPLE"),
     ("hoodie.datasource.write.hive_style_partitioning", "true", "other partitions"),
+    ("hoodie.datasource.write.partitionpath.urlencode", "true", "shows encoded values in incremental queries"),
     ("hoodie.datasource.write.drop.partition.columns", "true", "partition columns"),
     ("hoodie.table.cdc.enabled", "true", "change log"),
     ("hoodie.populate.meta.fields", "false", "meta columns"),

@@ -46,7 +46,11 @@ def letters_of(rows: list[dict[str, Any]] | pa.RecordBatch, plan: WritePlan | No
             "partitionPath",
             "partition path '.hoodie' holds the level '.hoodie': names with .hoodie are Hudi's own",
         ),
-        (row("k", region=""), "partitionPath", "partition value '': Hudi's Spark reader would show null"),
+        (
+            row("k", region=""),
+            "partitionPath",
+            "partition value '': Hudi's Spark reader would show null; replace it in spec.transform.sql",
+        ),
         (row("k", at=None), "orderingField", "the ordering field (at) is null"),
         (row(None, region="..", at=None), "recordKey", "the record key (id) is null, empty or not UTF-8"),
     ],
@@ -95,12 +99,12 @@ def test_each_refused_partition_path_has_its_own_reason_among_other_letters() ->
     rows = [row("a", region=""), GOOD[0], row(None), row("b", region="x" * 256), GOOD[1], row(None, region="")]
     letters = letters_of(rows, write_plan(room=PathRoom(level=255)))
     assert [letter["reason"] for letter in letters] == ["partitionPath", "recordKey", "partitionPath", "recordKey"]
-    assert letters[0]["detail"].endswith("would show null")
+    assert letters[0]["detail"].endswith("would show null; replace it in spec.transform.sql")
     assert letters[2]["detail"].endswith("has a level of more than 255 bytes, the file system's limit")
 
 
 def test_good_rows_are_not_rejected() -> None:
-    assert letters_of([*GOOD, row("c", region=None), row("d", region="/x:y")]) == []
+    assert letters_of([*GOOD, row("c", region=None), row("d", region="x y%")]) == []
 
 
 def test_a_row_whose_key_could_be_anothers_is_rejected() -> None:

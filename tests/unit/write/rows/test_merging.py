@@ -24,7 +24,6 @@ ORDERING_TYPES = [
     pa.string(),
     pa.large_string(),
     pa.date32(),
-    pa.timestamp("us"),
     pa.timestamp("us", tz="Europe/Berlin"),
     pa.decimal128(12, 3),
     pa.decimal128(38, 0),

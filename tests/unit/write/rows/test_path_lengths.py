@@ -52,7 +52,7 @@ def test_the_longest_path_that_is_taken_is_one_that_the_file_system_can_hold(tmp
 
 def with_levels(plan: WritePlan, levels: int) -> WritePlan:
     """The plan of a table in which slashes of values make levels."""
-    paths = replace(plan.rules.partition_path, url_encoded=False, levels=levels)
+    paths = replace(plan.rules.partition_path, levels=levels)
     return replace(plan, rules=replace(plan.rules, partition_path=paths))
 
 

@@ -55,6 +55,11 @@ _REQUIRED_VALUES: dict[str, tuple[str, str | None, str]] = {
         "false",
         "this writer keeps partition columns in the files",
     ),
+    "hoodie.datasource.write.partitionpath.urlencode": (
+        "false",
+        "false",
+        "Hudi's Spark reader shows encoded values in incremental queries",
+    ),
 }
 
 

@@ -16,7 +16,6 @@ from bucketingest.hudi.table import properties as java_properties
 from bucketingest.storage.errors import AlreadyExists, NotFound
 from bucketingest.storage.interface import Storage
 
-URL_ENCODED = "hoodie.datasource.write.partitionpath.urlencode"
 BUCKET_COUNT = "bucketingest.bucket.count"
 BUCKET_HASH = "bucketingest.bucket.hash"
 BUCKET_HASH_FIELDS = "bucketingest.bucket.hash.fields"
@@ -55,6 +54,7 @@ _FIXED = {
     "hoodie.populate.meta.fields": "true",
     "hoodie.partition.metafile.use.base.format": "false",
     "hoodie.datasource.write.drop.partition.columns": "false",
+    "hoodie.datasource.write.partitionpath.urlencode": "false",
 }
 """Properties that are the same in every table of Hudi 1.2.0's Spark writer with default options, version 8 or 9."""
 
@@ -152,11 +152,6 @@ class HoodieTable:
         return int(text) if text is not None else None
 
     @property
-    def url_encoded(self) -> bool:
-        """Whether partition values are URL-encoded in paths."""
-        return self.properties.get(URL_ENCODED, "false").lower() == "true"
-
-    @property
     def has_state(self) -> bool:
         """Whether we created the table with an index with a state."""
         return self.properties.get(INDEX_TYPE) in (STATE_INDEX, GLOBAL_INDEX)
@@ -166,9 +161,8 @@ def table_properties(definition: TableDefinition, schema: str | None = None) -> 
     """hoodie.properties of a new table.
 
     `schema` is the table's Avro schema as JSON without meta columns; with it an empty table can be read. The rest is,
-    key by key, what Hudi 1.2.0's Spark writer stores (tests compare with properties it wrote), apart from: URL-encoded
-    partition values, so that each comes back from every reader; the time zone UTC instead of LOCAL, so that writers in
-    different zones agree; for version 8 hoodie.table.precombine.field,
+    key by key, what Hudi 1.2.0's Spark writer stores (tests compare with properties it wrote), apart from: the time
+    zone UTC instead of LOCAL, so that writers in different zones agree; for version 8 hoodie.table.precombine.field,
     which Hudi 1.0 readers need; and our own record of the buckets. Raises `InvalidTable` if `definition.properties`
     contradict it or the version is neither 8 nor 9.
     """
@@ -185,7 +179,6 @@ def table_properties(definition: TableDefinition, schema: str | None = None) -> 
         "hoodie.table.partition.fields": ",".join(definition.partition_fields),
         "hoodie.table.keygenerator.type": definition.key_generator_type,
         "hoodie.table.partition_extractor_class": _partition_extractor(definition),
-        URL_ENCODED: str(bool(definition.partition_fields)).lower(),
         "hoodie.datasource.write.hive_style_partitioning": str(definition.hive_style_partitioning).lower(),
         "hoodie.record.merge.mode": definition.merge_mode,
     }
