@@ -11,6 +11,7 @@ import io
 import json
 import os
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +25,7 @@ COLUMNS: Final = pa.schema([("id", pa.string()), ("n", pa.int32()), ("place", pa
 Row = tuple[str, int | None, str | None]
 _NAMES: Final = ("a", "b", "ü", "x y", "100%", "c%20d", "#1", "e+f", "g=h", "'q'", "Z")
 _DIRECTORIES: Final = ("", "", "deep/er/", "place=here/", "place=a%2Fb/", "place=__HIVE_DEFAULT_PARTITION__/", "2026/")
-_HIDDEN: Final = ("_SUCCESS", ".part", "_temporary/x", ".spark/y", "z._COPYING_")
+_HIDDEN: Final = ("_SUCCESS", ".part", "_temporary/x", ".spark/y", "z._COPYING_", "_g=h.json", ".place=here/y")
 _START: Final = 1_700_000_000
 
 
@@ -39,11 +40,30 @@ class File:
     letters: list[bytes | None] = field(default_factory=list)
     is_bad: bool = False
 
-    def put(self, folder: Path) -> None:
+    @property
+    def version(self) -> str:
+        """As the log of the files source has it."""
+        return f"{len(self.content)}-{self.modified * 1_000_000}"
+
+    def put(self, folder: Path, *, by_rename: bool = False) -> None:
         target = folder / self.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(self.content)
-        os.utime(target, (self.modified, self.modified))
+        first = target.with_name(f"_{target.name}") if by_rename else target
+        first.write_bytes(self.content)
+        os.utime(first, (self.modified, self.modified))
+        if by_rename:
+            first.rename(target)
+
+
+def same_letters(found: Counter[bytes | None], expected: Counter[bytes | None]) -> bool:
+    """Of CSV a dead letter is the whole record; the model has the value that is wrong."""
+    left = list(expected.elements())
+    for letter in sorted(found.elements(), key=lambda each: each or b""):
+        match = next((each for each in left if each == letter or (each and letter and each in letter)), b"none")
+        if match not in left:
+            return False
+        left.remove(match)
+    return not left
 
 
 class FolderMaker:

@@ -22,7 +22,7 @@ from bucketingest.stream.files.log import FileBatch, FilesLog
 from bucketingest.stream.files.opening import as_they_are
 from bucketingest.stream.files.planner import FilesPlanner, Listing
 from bucketingest.stream.files.reading import FileChanged, TaskFiles
-from support.files.random_folders import COLUMNS, SCHEMA, File, FolderMaker, Row
+from support.files.random_folders import COLUMNS, SCHEMA, File, FolderMaker, Row, same_letters
 
 FIRST, _, LAST = os.environ.get("BUCKETINGEST_FOLDERS", "0-40").rpartition("-")
 FOLDERS = range(int(FIRST or 0), int(LAST))
@@ -119,17 +119,6 @@ class Ingested:
         rows = [row for part in parts for row in part.rows.to_pylist()]
         self.rows.update((row["id"], (row["id"], row["n"], row["place"])) for row in rows)
         self.letters.update(value for each in letters for value in each["value"].to_pylist())
-
-
-def same_letters(found: Counter[bytes | None], expected: Counter[bytes | None]) -> bool:
-    """Of CSV a dead letter is the whole record; the model has the value that is wrong."""
-    left = list(expected.elements())
-    for letter in sorted(found.elements(), key=lambda each: each or b""):
-        match = next((each for each in left if each == letter or (each and letter and each in letter)), b"none")
-        if match not in left:
-            return False
-        left.remove(match)
-    return not left
 
 
 @pytest.mark.parametrize("seed", FOLDERS)

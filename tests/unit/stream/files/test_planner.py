@@ -66,7 +66,17 @@ def test_files_come_by_time_and_then_name_however_old_they_are(folder: Path, tab
 
 
 def test_what_writers_keep_for_themselves_is_not_read(folder: Path, table: Storage) -> None:
-    for name in ("_SUCCESS", ".a.crc", "_temporary/0/part", ".hidden/x", "b._COPYING_", "_dt=1/c", "ok/d"):
+    for name in (
+        "_SUCCESS",
+        ".a.crc",
+        "_temporary/0/part",
+        ".hidden/x",
+        "b._COPYING_",
+        "_a=b.json",
+        ".dt=1/c",
+        "_dt=1/c",
+        "ok/d",
+    ):
         put(folder, name, 0)
     assert taken(planner(folder, table)) == [["_dt=1/c", "ok/d"]]
 

@@ -72,5 +72,9 @@ def listed(storage: Storage, *, start_after: str | None = None, pattern: str | N
 
 def is_hidden(path: str) -> bool:
     """Whether writers keep such files for themselves: unfinished ones, logs, marks of success. Pure."""
-    levels = path.split("/")
-    return any(level.startswith((".", "_")) and "=" not in level for level in levels) or path.endswith("._COPYING_")
+    *directories, name = path.split("/")
+    return (
+        name.startswith((".", "_"))
+        or name.endswith("._COPYING_")
+        or any(each.startswith(".") or (each.startswith("_") and "=" not in each) for each in directories)
+    )
