@@ -12,7 +12,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bucketingest.storage import AlreadyExists, InvalidLocation, Level, NotFound, Storage, verify_create_if_absent
+from bucketingest.storage import (
+    AlreadyExists,
+    InvalidLocation,
+    Level,
+    NotFound,
+    SkippingStorage,
+    Storage,
+    verify_create_if_absent,
+)
 
 ODD_NAMES = [
     "x=y z%é",
@@ -66,6 +74,16 @@ class StorageBehaviour:
     @pytest.fixture
     def storage(self) -> Storage:
         raise NotImplementedError
+
+    def test_a_listing_may_begin_behind_a_path(self, storage: Storage) -> None:
+        paths = ["a-b/c", "a/b", "a/c/d", "a0", "b/2026-01/x", "b/2026-02/y", "b/2026-02/z", "c", "ü/é"]
+        for path in paths:
+            storage.create(path, b"")
+        assert isinstance(storage, SkippingStorage)
+        for after in [*paths, "b/2026-02", "b/2026-02/", "0", "zz", "a/"]:
+            found = {info.path for info in storage.list_after(after)}
+            assert found >= {path for path in paths if path.encode() > after.encode()}
+        assert "b/2026-01/x" not in {info.path for info in storage.list_after("b/2026-02/y")}
 
     def test_an_object_created_can_be_read_back(self, storage: Storage) -> None:
         storage.create("a/b", b"content")

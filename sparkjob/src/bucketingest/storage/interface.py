@@ -119,6 +119,15 @@ class Storage(Protocol):
 
 
 @runtime_checkable
+class SkippingStorage(Storage, Protocol):
+    """A storage whose listing can begin in the middle, so it does not take the longer the more is before."""
+
+    def list_after(self, after: str) -> Iterator[ObjectInfo]:
+        """As ``list``, without paths up to ``after`` in the order of their UTF-8 bytes, as far as that saves work."""
+        ...
+
+
+@runtime_checkable
 class ConditionalStorage(Storage, Protocol):
     """A storage that can also compare and swap. Object stores can; file systems cannot, and do not pretend to."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.planner import FilesPlanner
-from bucketingest.stream.files.query import FilesQuery, FilesQueryFailed
+from bucketingest.stream.files.query import FilesQuery, FilesQueryFailed, interval
 
 WAIT = 10.0
 
@@ -81,3 +81,8 @@ def test_a_stop_between_micro_batches_is_no_error() -> None:
             raise Stopped
 
     assert query(Planned(3), write).awaitTermination(WAIT)
+
+
+def test_looks_that_find_nothing_take_a_tenth_of_the_time() -> None:
+    assert [interval(0, None), interval(30, None)] == [0, 30]
+    assert [interval(0, 0.001), interval(0, 12), interval(30, 0.001), interval(30, 12)] == [0.1, 120, 30, 120]

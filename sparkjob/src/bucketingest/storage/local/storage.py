@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NoReturn
 
@@ -139,11 +139,24 @@ class LocalStorage:
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Every file below the directory, at any depth."""
+        return self._list(prefix, lambda _directory: True)
+
+    def list_after(self, after: str) -> Iterator[ObjectInfo]:
+        """As ``list``, without directories that have nothing behind a path."""
+        last = os.fsencode(after)
+
+        def may_have(directory: str) -> bool:
+            first = os.fsencode(f"{directory}/")
+            return first > last or last.startswith(first)
+
+        return self._list("", may_have)
+
+    def _list(self, prefix: str, wanted: Callable[[str], bool]) -> Iterator[ObjectInfo]:
         pending = [prefix]
         while pending:
             level = self.list_level(pending.pop())
             yield from level.objects
-            pending.extend(level.directories)
+            pending.extend(filter(wanted, level.directories))
 
     def list_level(self, prefix: str = "") -> Level:
         """The directories and files directly in the directory."""

@@ -145,9 +145,15 @@ class ObjectStorage:
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Every object below the directory, at any depth, page by page."""
-        directory = check_prefix(self._url, prefix)
+        yield from self._list(check_prefix(self._url, prefix), None)
+
+    def list_after(self, after: str) -> Iterator[ObjectInfo]:
+        """As ``list``, from behind a key on."""
+        yield from self._list("", self._start + after)
+
+    def _list(self, directory: str, offset: str | None) -> Iterator[ObjectInfo]:
         try:
-            for page in obstore.list(self._client(Use.QUICK), self._directory_key(directory)):
+            for page in obstore.list(self._client(Use.QUICK), self._directory_key(directory), offset=offset):
                 yield from map(self._info, page)
         except OBSTORE_ERRORS as error:
             self._fail("list", directory, error)

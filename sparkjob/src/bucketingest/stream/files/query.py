@@ -15,7 +15,9 @@ from bucketingest.stream.files.planner import FilesPlanner
 
 _THREAD: Final = "files"
 _LOOK_SECONDS: Final = 0.1
-"""Between two looks at a directory without new files."""
+"""Between two looks at a directory without new files, at least."""
+_LOOK_SHARE: Final = 10
+"""Looks that find nothing take at most one of so many seconds: one at a million files takes long."""
 
 
 class FilesQueryFailed(Exception):
@@ -82,21 +84,26 @@ class FilesQuery:
             while not self._stopping.is_set():
                 started = time.monotonic()
                 batch = self._planner.next()
+                looked = time.monotonic() - started
                 if batch is not None:
                     self._write(batch)
                 elif self._trigger is None:
                     return
-                self._pause(started, has_input=batch is not None)
+                self._pause(started, None if batch is not None else looked)
         except self._stopped:
             return
         except BaseException as error:  # noqa: BLE001 - the thread that waits raises it
             self._error = error
 
-    def _pause(self, started: float, *, has_input: bool) -> None:
-        """Until the next trigger. Without a time between triggers, and without input, some time passes nevertheless."""
+    def _pause(self, started: float, looked: float | None) -> None:
         if self._trigger is None:
             return
-        left = started + max(self._trigger, 0.0 if has_input else _LOOK_SECONDS) - time.monotonic()
+        left = started + interval(self._trigger, looked) - time.monotonic()
         self._is_waiting = True
         self._stopping.wait(max(0.0, left))
         self._is_waiting = False
+
+
+def interval(trigger: float, looked: float | None) -> float:
+    """Seconds between the starts of two looks. `looked`: how long the first took, if it found nothing. Pure."""
+    return trigger if looked is None else max(trigger, _LOOK_SECONDS, _LOOK_SHARE * looked)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Final, Self
 
-from bucketingest.storage import ObjectInfo, Storage
+from bucketingest.storage import ObjectInfo, SkippingStorage, Storage
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -62,7 +62,11 @@ def listed(storage: Storage, *, start_after: str | None = None, pattern: str | N
     """
     local = is_local(storage)
     after = None if start_after is None else start_after.encode()
-    for info in storage.list():
+    if start_after is not None and isinstance(storage, SkippingStorage):
+        infos = storage.list_after(start_after)
+    else:
+        infos = storage.list()
+    for info in infos:
         if after is not None and info.path.encode("utf-8", "surrogateescape") <= after:
             continue
         if is_hidden(info.path) or (pattern is not None and not fnmatchcase(info.path.rpartition("/")[2], pattern)):
