@@ -135,6 +135,8 @@ class Api:
         try:
             await self.call("DELETE", kind.path(namespace, name), body=options)
         except Conflict as error:
+            if not uid:
+                raise
             raise NotFound(str(error), code=error.code, reason=error.reason) from error
 
     async def delete_all(self, kind: Kind, namespace: str, labels: str) -> None:
