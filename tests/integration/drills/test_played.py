@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.drills.played import PlayedPipeline
+from support.drills.played import play
 from support.drills.recording import judge
 from support.drills.register import SITUATIONS
 from support.drills.situation import Situation
@@ -14,11 +14,5 @@ from support.drills.situation import Situation
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda each: each.story)
 def test_exactly_these_alerts_fire_in_time(situation: Situation, tmp_path: Path) -> None:
-    pipeline = PlayedPipeline(
-        slo={"commitLatency": "60s", "freshness": "5m"},
-        services={"mode": "inline", "compaction": {"logAge": "10m"}},
-        table={"path": "s3://lake/orders", "recordKey": ["value"], "index": {"buckets": 8}},
-        checkpoint={"path": "s3://lake/checkpoint"},
-    )
-    situation.plays(pipeline)
+    pipeline = play(situation.plays)
     assert judge(pipeline.recording, situation.expected, tmp_path) == ""

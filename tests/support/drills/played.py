@@ -7,9 +7,10 @@ it, and the text of both metrics endpoints come from the same code as in product
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, Final
+
+from typing_extensions import override
 
 from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.job_report import ProgressReport
@@ -19,17 +20,11 @@ from bucketingest.stream.report.metrics import JobMetrics, Targets
 from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.rows.write_status import WriteStatus
-from bucketingest_operator.decide.plan import WriteStatus as StatusWrite
-from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
 from bucketingest_operator.observation import JobState, PodState
-from bucketingest_operator.observe.progress_client import Talk
-from bucketingest_operator.passes import Memory
-from support.drills.recording import LEADER, STEP_SECONDS, Recording
+from support.drills.watched import Job, WatchedPipeline, new_cluster
 from support.operator.observations import termination
 from support.operator.simulated.fake_cluster import FakeCluster
 
-PASS_SECONDS: Final = 15
 START_SECONDS: Final = 30
 """From the creation of a driver pod to the first answer of its source."""
 _SERVERS: Final = "kafka:9092"
@@ -86,17 +81,16 @@ class PlayedJob:
         """The answer of `/progress`."""
         return progress_report(self._resource, self.board.snapshot())
 
+    def exposition(self) -> bytes:
+        """The answer of `/metrics`."""
+        return self.metrics.exposition()
 
-class PlayedPipeline:
-    """A BucketIngest, its operator, and its drivers; `pass_time` records what Prometheus scrapes meanwhile."""
+
+class PlayedPipeline(WatchedPipeline):
+    """Its nodes, its drivers and its source are played."""
 
     def __init__(self, **spec: Any) -> None:
-        cluster = FakeCluster()
-        cluster.resource = replace(cluster.resource, created_at=cluster.now)
-        cluster.edit(**spec)
-        self.cluster = cluster
-        self.memory = Memory()
-        self.recording = Recording()
+        super().__init__(new_cluster(**spec))
         self.job: PlayedJob | None = None
         self.plays: Callable[[PlayedJob], None] = PlayedJob.commit
         """What a driver does every 15 s."""
@@ -107,32 +101,19 @@ class PlayedPipeline:
         """How long each attempt runs, and how it ends; None: for ever."""
         self.verdict = ("in step", "")
         """What each start finds in table and checkpoint."""
-        self.operator_looks = True
-        self.passes_fail = False
         self.rollbacks = JobState.SUCCEEDED
         """How rollback Jobs end."""
-        self._metrics = ResourceMetrics(
-            cast("Any", _Only(self.cluster)),
-            lambda _uid: self.memory,
-            lambda _namespace: self.operator_looks,
-            clocks=lambda: (self.cluster.now, self._clock()),
-        )
-        self._began = self.cluster.now
         self._created: datetime | None = None
 
-    def _clock(self) -> float:
-        return (self.cluster.now - self._began).total_seconds()
+    @override
+    def log_of(self, pod: str) -> str:
+        return ""
 
-    def pass_time(self, minutes: float) -> None:
-        """Let so much time pass."""
-        for second in range(0, int(minutes * 60), PASS_SECONDS):
-            self._play()
-            if self.operator_looks:
-                self._pass()
-            if second % STEP_SECONDS == 0:
-                self._scrape()
-            self.cluster.pass_time(PASS_SECONDS)
+    @override
+    def _answers(self) -> Job | None:
+        return self.job
 
+    @override
     def _play(self) -> None:
         cluster = self.cluster
         cluster.finish_deletions()
@@ -158,41 +139,17 @@ class PlayedPipeline:
         elif age >= timedelta(seconds=START_SECONDS) and self.source_answers:
             self.plays(self.job)
 
-    def _pass(self) -> None:
-        if self.passes_fail:
-            self.memory.counts.errors += 1
-            return
-        for _ in range(4):
-            self._talk()
-            before = self.cluster.resource.status
-            plan = reconcile(self.cluster.observe())
-            self.cluster.apply(plan)
-            if any(isinstance(each, StatusWrite) for each in plan.actions):
-                self.memory.counts.note_status(before, self.cluster.resource.status)
-            if not plan.look_live:
-                return
 
-    def _talk(self) -> None:
-        pod = self.cluster.newest()
-        if pod is None or pod.state is not PodState.RUNNING or self.job is None:
-            self.memory.talk = None
-            return
-        report = self.job.report()
-        self.cluster.progress = report
-        self.memory.talk = Talk(pod.name, report, self._clock())
-        self.memory.counts.note_report(pod.name, report, self.cluster.resource.status, from_its_start=True)
-
-    def _scrape(self) -> None:
-        of_job = self.job.metrics.exposition() if self.job is not None else b""
-        of_operator = [LEADER, self._metrics.text()] if self.operator_looks else []
-        self.recording.scrape(of_job, *of_operator)
-
-
-class _Only:
-    """An inventory with one resource."""
-
-    def __init__(self, cluster: FakeCluster) -> None:
-        self._cluster = cluster
-
-    def __iter__(self) -> Any:
-        return iter((self._cluster.resource,))
+def play(plays: Callable[[PlayedPipeline], None]) -> PlayedPipeline:
+    """The pipeline of the situations, after one of them."""
+    pipeline = PlayedPipeline(
+        source={"kafka": {"bootstrapServers": _SERVERS, "topics": ["orders"]}},
+        format={"type": "json", "schema": "id BIGINT, text STRING"},
+        slo={"commitLatency": "60s", "freshness": "5m"},
+        services={"mode": "inline", "compaction": {"logAge": "10m"}},
+        table={"path": "s3://lake/orders", "recordKey": ["id"], "index": {"buckets": 8}},
+        checkpoint={"path": "s3://lake/checkpoint"},
+        errors={"mode": "deadLetter"},
+    )
+    plays(pipeline)
+    return pipeline

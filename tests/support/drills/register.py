@@ -38,6 +38,7 @@ _REFUSES: Final = "unit/cli/test_run_refuses.py"
 _TOPICS: Final = "integration/stream/topics/test_topics_of_a_run.py"
 _TROUBLES: Final = "e2e/test_troubles.py"
 _OPERATOR: Final = "integration/operator/test_operator.py"
+_AWAY: Final = "integration/stream/topics/test_kafka_away.py"
 _ROLLBACK: Final = "unit/cli/rollback/test_rollback.py"
 _DAMAGE: Final = (
     "unit/cli/inspection/test_inspect.py::test_a_file_that_was_deleted_or_cut_is_a_finding_with_its_rows_and_ways_out"
@@ -46,6 +47,33 @@ _IMAGE: Final = f"{_TROUBLES}::test_an_image_that_cannot_be_pulled_is_reported_a
 
 EXIT_CODES: Final = {
     ExitCode.OK: Drill("all input is there", f"{_CONTRACT}::test_a_run_to_the_end_of_the_input_is_completed", "OK"),
+    ExitCode.DEFECT: Drill(
+        "a division by zero inside a command",
+        "unit/cli/test_main.py::test_a_defect_shows_its_traceback_and_has_a_code_of_its_own",
+        "DEFECT",
+    ),
+    ExitCode.WRONG_RESULT: Drill(
+        "a demo's table is empty when it is read back",
+        "unit/cli/demo/test_reads_back.py::test_a_table_whose_rows_are_gone_when_it_is_read_back_is_a_wrong_result",
+        "WRONG_RESULT",
+    ),
+    ExitCode.WRITE_CONFLICT: Drill(
+        "bucket rules are changed while another writer's instant is pending",
+        "unit/write/bucket_rules/test_settling.py::test_rules_are_not_changed_while_another_writer_is_at_work",
+        "WRITE_CONFLICT",
+    ),
+    ExitCode.POSITION_LOST: Drill(
+        "another writer rolls each new commit back",
+        "integration/stream/test_position_lost.py::"
+        "test_a_pipeline_whose_commits_another_writer_rolls_back_again_and_again_ends",
+        "POSITION_LOST",
+    ),
+    ExitCode.CHECKPOINT_STALE: Drill(
+        "somebody writes into the checkpoint while the query runs",
+        "integration/stream/checkpoint/test_checkpoint_of_others.py::"
+        "test_a_checkpoint_that_somebody_writes_into_while_the_query_runs_ends_it",
+        "CHECKPOINT_STALE",
+    ),
     ExitCode.BAD_INPUT: Drill(
         "SQL with a mistake",
         "integration/cli/test_validate_connect.py::test_a_file_that_would_run_passes_and_wrong_sql_does_not",
@@ -60,7 +88,7 @@ EXIT_CODES: Final = {
         "claimed the pipeline after this attempt",
     ),
     ExitCode.SOURCE_CONFLICT: Drill(
-        "the topic is deleted, made again, and grows",
+        "the topic is made again between two runs, and grows",
         f"{_TOPICS}::test_a_topic_that_was_made_again_and_has_grown_is_not_read_on",
         "SOURCE_CONFLICT",
     ),
@@ -199,11 +227,85 @@ COMMANDS: Final = {
 }
 """Commands of the pages: the program, with its own first word where each of its commands has a drill of its own."""
 
-NOT_CAUSED: Final = {
-    ExitCode.DEFECT: "a defect that is known is repaired",
-    ExitCode.WRONG_RESULT: "a demo that reads back other rows would be a defect",
-    ExitCode.WRITE_CONFLICT: "needs another writer's commits at a moment of milliseconds, again and again",
-    ExitCode.POSITION_LOST: "needs another writer that rolls back each new commit; soak and turns meet it by chance",
-    ExitCode.CHECKPOINT_STALE: "needs a change of the checkpoint at a moment of milliseconds",
-}
-"""Exit codes that no test causes in a real run, and why. Each has a unit test of its cause and its code."""
+REAL: Final = "integration/drills/test_real.py::test_it_is_seen_and_the_pages_lead_out_of_it"
+_REAL_ROWS: Final = "drill.rows_are_in()"
+
+
+def _real(trouble: str) -> Drill:
+    """One of `TROUBLES`, with this story."""
+    return Drill(trouble, REAL, _REAL_ROWS)
+
+
+CAUSED: Final = (
+    Drill("the broker is down at a start", f"{_AWAY}::test_a_start_waits_for_its_broker", "broker.kill()"),
+    _real("the broker is killed"),
+    Drill("the topic is deleted for good", f"{_TOPICS}::test_a_topic_that_was_deleted_is_lost_data", "delete_topic"),
+    _real("the topic is deleted, made again, and grows"),
+    Drill("retention takes messages", f"{_TOPICS}::test_what_retention_took_is_named", "delete_records"),
+    _real("a message does not decode"),
+    _real("the driver is killed, and somebody deletes its checkpoint and a data file"),
+    _real("another writer rolls a commit back"),
+    Drill(
+        "the end of a checkpoint is cut",
+        "unit/stream/checkpoint/test_checkpoint_own.py::"
+        "test_a_torn_last_commit_is_deleted_and_spark_runs_that_micro_batch_again",
+        'b""',
+    ),
+    Drill(
+        "the checkpoint is moved",
+        "integration/stream/test_restart.py::test_the_topic_may_have_grown_when_the_checkpoint_is_lost",
+        "checkpoint",
+    ),
+    Drill(
+        "the table is read-only",
+        "unit/storage/test_local_storage.py::test_a_read_only_disk_is_access_denied_and_says_so",
+        "EROFS",
+    ),
+    Drill(
+        "the disk of the table is full",
+        "unit/storage/test_local_storage.py::test_a_full_disk_leaves_the_old_state_and_says_so",
+        "ENOSPC",
+    ),
+    Drill(
+        "the disk of a merge is full",
+        "unit/services/test_inline.py::test_a_full_scratch_disk_fails_the_merge_alone",
+        "No space left",
+    ),
+    Drill(
+        "a driver hangs with an open instant",
+        "e2e/test_monitoring.py::test_panels_have_data_and_the_alert_for_a_stuck_job_fires_and_resolves",
+        "stop_processes",
+    ),
+    Drill(
+        "Hudi's writer commits in between",
+        "integration/hudi/test_hudi_writes_beside_us.py::test_writes_to_different_partitions_at_the_same_time_all_stand",
+        "hudi",
+    ),
+    Drill(
+        "driver and executor are killed",
+        "e2e/test_runs.py::test_a_pipeline_on_a_volume_is_for_itself_and_survives_what_happens_to_its_pods",
+        "executor SIGKILL",
+    ),
+    Drill("a container has too little memory", _IMAGE, "OutOfMemory"),
+    Drill(
+        "a clock is three days ahead",
+        "unit/write/test_clock_ahead.py::test_ingestion_and_services_go_on_after_a_commit_of_a_clock_three_days_ahead",
+        "ahead",
+    ),
+    Drill(
+        "two runs of one pipeline",
+        "integration/stream/test_restart.py::test_an_older_attempt_that_is_still_running_commits_nothing",
+        "claimed the pipeline after this attempt",
+    ),
+    Drill(
+        "two resources on one table",
+        "e2e/test_runs.py::test_the_second_resource_on_a_table_waits_and_names_the_first",
+        "TableTaken",
+    ),
+    Drill(
+        "a spec that cannot run",
+        f"{_TROUBLES}::test_a_spec_that_cannot_run_is_refused_or_stalls_with_advice",
+        "BadSpec",
+    ),
+)
+"""Situations that tests cause for real, with rows that are compared afterwards."""

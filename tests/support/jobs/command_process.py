@@ -51,6 +51,10 @@ class CommandProcess:
         """The exit code."""
         return self._process.wait(_ENDS_WITHIN_SECONDS)
 
+    def ended(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._process.poll()
+
     @property
     def output(self) -> str:
         """What it has written to the log so far."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from bucketingest.storage import (
+    AccessDenied,
     AlreadyExists,
     ConditionalStorage,
     InvalidLocation,
@@ -100,6 +101,18 @@ def test_a_full_disk_leaves_the_old_state_and_says_so(
         getattr(storage, method)(path, b"new")
     assert names_in(root / "d") == ["old"]
     assert storage.get("d/old") == b"old"
+
+
+@pytest.mark.parametrize("method", ["create", "put"])
+def test_a_read_only_disk_is_access_denied_and_says_so(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def read_only(*_: object, **__: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", read_only)
+    with pytest.raises(AccessDenied, match=r"d/new.*Read-only file system"):
+        getattr(storage, method)("d/new", b"new")
 
 
 def test_partial_writes_are_continued(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -282,6 +282,9 @@ class MicroBatchFunction:
                 "write_seconds": round(outcome.write_seconds, 3),
             },
         )
+        if outcome.rejected:
+            where = {"instant": outcome.instant_time, "batch": source_range.batch_id}
+            log.warning("rows rejected", extra={**where, "rows": outcome.rejected, "first": outcome.first_rejected})
         if outcome.commit is not None:
             _log_commit(outcome.commit)
 

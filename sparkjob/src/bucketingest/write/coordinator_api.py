@@ -133,6 +133,8 @@ class MicroBatchOutcome:
     older: int = 0
     """Rows that were older than that of their key in another partition, and are not written."""
     rejected: int = 0
+    first_rejected: str = ""
+    """Why the first of them was; "" without one."""
     files: int = 0
     size_bytes: int = 0
     write_seconds: float = 0.0
@@ -161,6 +163,7 @@ def outcome_of(
         moved=sum(status.moved for status in statuses),
         older=sum(status.older for status in statuses),
         rejected=sum(status.rejected for status in statuses),
+        first_rejected=next((status.sample for status in statuses if status.rejected), ""),
         files=sum(1 for status in statuses if status.file_id),
         size_bytes=sum(status.size_bytes for status in statuses),
         write_seconds=write_seconds,

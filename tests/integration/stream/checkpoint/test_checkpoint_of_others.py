@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from bucketingest.cli.exit_code_of_error import exit_code
+from bucketingest.errors import BucketIngestError
+from bucketingest.exit_codes import ExitCode
+from bucketingest.stream import ingest_resource
 from bucketingest.stream.errors import CheckpointLost
 from support.jobs.recorded_stream import RecordedStream
+from support.jobs.stream_runs import WAIT_SECONDS_MAX, Lake
 
 FILES = 6
 
@@ -92,3 +98,21 @@ def test_a_users_own_query_without_its_checkpoint_is_refused(numbers: DataFrame,
 
     with pytest.raises(CheckpointLost, match="this one has no metadata that can be read"):
         recorded.run(numbers)
+
+
+def test_a_checkpoint_that_somebody_writes_into_while_the_query_runs_ends_it(spark: SparkSession, lake: Lake) -> None:
+    resource = lake.resource({"rate": {"rowsPerSecond": 200}}, table={"recordKey": ["value"]})
+    running = ingest_resource(spark, resource)
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+
+    def written_into() -> None:
+        while time.monotonic() < deadline and not running.wait(0.2):
+            for folder in lake.checkpoint.rglob("offsets"):
+                for offsets in [file for file in folder.iterdir() if file.name.isdigit()]:
+                    (folder / str(int(offsets.name) + 3)).write_bytes(offsets.read_bytes())
+
+    with pytest.raises(BucketIngestError) as ended:
+        written_into()
+    assert exit_code(ended.value) is ExitCode.CHECKPOINT_STALE
+    values = lake.rows()["value"].to_pylist()
+    assert sorted(values) == list(range(len(values)))

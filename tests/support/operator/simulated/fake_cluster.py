@@ -233,9 +233,10 @@ class FakeCluster(OtherJobs):
         self.spec = {**self.spec, **spec}
         self._change(wanted=bucket_ingest(self.spec), generation=self.resource.generation + 1)
 
-    def annotate(self, **changes: str) -> None:
-        """A person sets annotations."""
-        self._change(annotations={**self.resource.annotations, **changes})
+    def annotate(self, **changes: str | None) -> None:
+        """A person sets annotations; None takes one away."""
+        found = {**self.resource.annotations, **changes}
+        self._change(annotations={name: value for name, value in found.items() if value is not None})
 
     def delete(self) -> None:
         """A person deletes the resource."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bucketingest.exit_codes import ExitCode
 from bucketingest.hudi.bucket_rules.counts import BucketCounts, BucketRule
 from bucketingest.hudi.bucket_rules.hashing_config import (
     ARCHIVE_DIRECTORY,
@@ -145,8 +146,9 @@ def test_rules_are_not_changed_while_another_writer_is_at_work(table: TestTable,
     time = next_time(table)
     create_requested(table.storage, time, action, b"")
     with_rules(table, ("^us", 16))
-    with pytest.raises(RulesConflict, match=rf"{time}\.{action}\.requested is pending"):
+    with pytest.raises(RulesConflict, match=rf"{time}\.{action}\.requested is pending") as ended:
         table.attempt()
+    assert ended.value.exit_code is ExitCode.WRITE_CONFLICT
     assert instants_in(table.storage) == []
     create_inflight(table.storage, time, action)
     content = container("HoodieReplaceCommitMetadata", {"partitionToWriteStats": {}, "partitionToReplaceFileIds": {}})
