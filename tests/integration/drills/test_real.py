@@ -51,12 +51,12 @@ def test_it_is_seen_and_the_pages_lead_out_of_it(drill: Drill, trouble: Trouble,
     trouble.causes(drill)
     drill.pipeline.pass_time(trouble.minutes)
     drill.expect(trouble.alerts)
-    assert judge(drill.pipeline.recording, drill.expected, tmp_path) == ""
+    wrong = [judge(drill.pipeline.recording, drill.expected, tmp_path)]
     for page, prints in trouble.pages.items():
         for part, words in prints.items():
             lines = [line for line in lines_of(page) if part in line]
             assert lines, f"{page} has no such command: {part}"
-            for typed in drill.shell.type(*lines):
-                assert words in typed.output, typed
+            wrong += [f"{page}: {each}" for each in drill.shell.type(*lines) if words not in each.output]
     trouble.remedy(drill)
     drill.rows_are_in()
+    assert not any(wrong), "\n".join(wrong)

@@ -28,6 +28,8 @@ from support.jobs.command_process import CommandProcess
 _AGES: Final = frozenset(
     {"ageSeconds", "answeringSeconds", "unansweredSeconds", "runningSeconds", "lastReportAgeSeconds", "seconds"}
 )
+_STARTS_WITHIN: Final = 20
+"""Half minutes."""
 _TIMES: Final = frozenset({"at", "answeredAt", "lastReportAt"})
 
 
@@ -124,8 +126,11 @@ class RealPipeline(WatchedPipeline):
     def starts(self) -> None:
         """A driver is created, and answers."""
         before = self.job
-        while self.job is before or self.job is None:
+        for _ in range(_STARTS_WITHIN):
             self.pass_time(0.5)
+            if self.job is not None and self.job is not before:
+                break
+        assert self.job is not None, self.cluster.resource.status
         self.until(self.job.answers)
 
     def fails(self) -> TerminationReport:
@@ -138,8 +143,7 @@ class RealPipeline(WatchedPipeline):
     def kill(self) -> None:
         """The driver's process and all that it started are gone at once."""
         assert self.job is not None
-        self.job.process.signal(signal.SIGKILL)
-        self.job.process.wait()
+        self.job.process.__exit__()
 
     def end(self) -> None:
         """Nothing of the driver is left."""

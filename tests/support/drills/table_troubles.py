@@ -69,7 +69,8 @@ def _reports(state: ServicesState, *, fails: bool = False) -> object:
     def each(job: PlayedJob) -> None:
         at = job.seconds()
         grown = tuple(pin.model_copy(update={"seconds": pin.seconds + at}) for pin in state.pins)
-        job.board.services(replace(state, pins=grown, failures=int(at // 600) if fails else 0))
+        failed = int(at // 600) if fails else 0
+        job.board.services(replace(state, pins=grown, failures=failed, failing=failed))
         job.commit()
 
     return each

@@ -92,6 +92,7 @@ def _another_writer_rolls_back(drill: Drill) -> None:
     table = TestTable()
     table.storage = open_storage(str(drill.table))
     roll_back_completed(table, table.timeline().completed_commits[-1].request_time)
+    drill.send(10)
     drill.pipeline.until(lambda: drill.pipeline.now.position_losses == 1)
 
 
@@ -175,7 +176,7 @@ TROUBLES: Final = (
         LATE | YOUNG | alerts("DeadLetters", "CommitsRolledBack", "SourceUnavailable", "NotReady"),
         says(
             source_unavailable={"get bi": "SourceUnavailable", "logs": "Kafka does not answer"},
-            commits_late={"get bi": "Running", "get pods": "driver", "logs": "waiting for Kafka"},
+            commits_late={"get pods": "driver", "logs": "Kafka does not answer"},
             not_ready={'type=="Ready"': "SourceUnavailable"},
         ),
         _the_broker_is_back,
@@ -187,7 +188,7 @@ TROUBLES: Final = (
         YOUNG | alerts("CheckpointRebuilt", "DamagedFiles", "CommitsRolledBack"),
         says(
             checkpoint_rebuilt={"CheckpointHealthy": "checkpoint", "grep verdict": "rebuilt"},
-            damaged_files={"ServicesHealthy": "FilesDamaged", "bucketingest inspect": "rows"},
+            damaged_files={"ServicesHealthy": "DataFilesDamaged", "bucketingest inspect": "rows"},
             restart_storm={"status.attempts": "DriverLost"},
         ),
         _the_file_is_restored,
@@ -195,8 +196,8 @@ TROUBLES: Final = (
     Trouble(
         "the topic is deleted, made again, and grows",
         _the_topic_is_made_again,
-        3,
-        YOUNG | alerts("Stalled"),
+        7,
+        YOUNG | alerts("Stalled", "CommitsRolledBack"),
         says(stalled={'type=="Stalled"': "SourceConflict", "describe": "made again"}),
         _a_pipeline_with_a_new_name,
     ),

@@ -63,7 +63,9 @@ PAGES: Final = {
         "a hung driver is stopped for good, and its open instant cannot be rolled back",
         {"get jobs": "rollback-1", "TimelineClean": "RollbackFailed"},
     ),
-    "service-failures": PageDrill("a step of table services fails each ten minutes", {"patch": "patched"}),
+    "service-failures": PageDrill(
+        "a step of table services fails each ten minutes", {'"ServicesHealthy"': "StepsFail"}
+    ),
     "source-unavailable": PageDrill(
         "nothing comes, and then the broker is away: nothing waited before",
         {'"Ready"': "kafka:9092 does not answer"},

@@ -199,8 +199,9 @@ def test_no_error_of_the_process_beside_the_job_ends_ingestion(error: Exception)
         job.pass_time(job.services(), looks=1)
     assert isinstance(job.reports[-1].last_error, StepFailed)
     assert type(error).__name__ in str(job.reports[-1].last_failure)
+    assert job.reports[-1].failing == 1
     job.pass_time(job.services())
-    assert job.compactions == 1
+    assert (job.compactions, job.reports[-1].failing) == (1, 0)
 
 
 def test_a_full_scratch_disk_fails_the_merge_alone(monkeypatch: pytest.MonkeyPatch) -> None:

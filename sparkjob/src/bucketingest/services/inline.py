@@ -146,11 +146,16 @@ class InlineServices:
 
     def _fail(self, error: BucketIngestError) -> None:
         self._failures += 1
-        self._note(failures=self._report.failures + 1, last_error=error)
+        self._note(failures=self._report.failures + 1, failing=self._failures, last_error=error)
         rests = isinstance(error, NewerFormat | HudiError)
         pause = _PAUSE_MAX if rests else min(LOOK_EVERY * 2 ** (self._failures - 1), _PAUSE_MAX)
         log.error("table service failed", extra={"reason": str(error), "again_in_seconds": pause.total_seconds()})
         self._look_again(pause)
+
+    def _succeed(self) -> None:
+        self._failures = 0
+        if self._report.failing:
+            self._note(failing=0)
 
     def stop(self) -> None:
         """End what runs beside the job: the next start continues it."""
@@ -163,7 +168,7 @@ class InlineServices:
             if self._pods.needs_holder():
                 self._look()
             else:
-                self._failures = 0
+                self._succeed()
                 self._look_again(POLL)
             return
         worker, work = self._worker, self._work
@@ -174,7 +179,7 @@ class InlineServices:
         except WorkerDied:
             self._count_death(worker.operation, work)
             raise
-        self._failures = 0
+        self._succeed()
         if isinstance(answer, Looked):
             damage = with_damage(self._report.damage, answer.damaged)
             self._note(backlog=answer.look.backlog, damage=damage)

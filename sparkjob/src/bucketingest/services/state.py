@@ -40,6 +40,8 @@ class ServicesState:
     """Instants that were taken off the active timeline."""
     failures: int = 0
     """Steps that failed, each tried again."""
+    failing: int = 0
+    """Steps that failed one after the other up to now; 0: the last one did its work."""
     last_error: BucketIngestError | None = None
     """Why the newest of them failed."""
     home: Home | None = None

@@ -146,6 +146,9 @@ class ServicesReport(_Report):
     compacting_seconds: _Seconds | None = Field(description="Since its request time.")
     compactions: _Count
     failures: _Count
+    failing: _Count = Field(
+        default=0, description="Steps that failed one after the other up to now; 0: the last one did its work."
+    )
     mode: _Text | None = Field(default=None, description="services.mode of the resource, or the default.")
     home: _Text | None = Field(
         default=None, description="Where the newest compaction is merged: inline or job; null before the first."

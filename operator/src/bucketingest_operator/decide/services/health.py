@@ -17,6 +17,8 @@ NOT_READY_AFTER: Final = timedelta(minutes=5)
 """Pods that do not run for so long find no node or no image."""
 PINNED_AFTER: Final = timedelta(hours=6)
 """What holds a clean or the archive for so long does not end by itself. The alert has the same limit."""
+FAILS_AGAIN: Final = 2
+"""A step that fails once is tried again after a minute: that mends most."""
 _LATE_MIN: Final = timedelta(minutes=10)
 
 Verdict = tuple[Truth, str, str]
@@ -30,6 +32,8 @@ def judge_services(seen: Observation, report: ServicesReport, services: Services
         trouble = _job_trouble(seen, report.job, names)
         if trouble is not None:
             return "False", *trouble
+    if report.failing >= FAILS_AGAIN:
+        return "False", "StepsFail", f"Steps of table services fail one after the other: {report.last_failure}"
     limit = max(services.compaction.log_age * 3 / 2, _LATE_MIN)
     if _is_before(report.compacting_at, seen.now - limit):
         return (

@@ -89,7 +89,9 @@ def _state(now: Progress) -> StateReport | None:
 
 def _services(resource: BucketIngest, now: Progress) -> ServicesReport | None:
     services = now.services
-    if services is None or not (services.backlog or services.compacting or services.pins or services.damage):
+    if services is None or not (
+        services.backlog or services.compacting or services.pins or services.damage or services.failing
+    ):
         return None
     backlog = services.backlog or LogBacklog()
     return ServicesReport(
@@ -100,6 +102,7 @@ def _services(resource: BucketIngest, now: Progress) -> ServicesReport | None:
         compacting_seconds=None if now.compacting_for is None else _rounded(now.compacting_for),
         compactions=services.compactions,
         failures=services.failures,
+        failing=services.failing,
         mode=resource.spec.services.chosen_mode,
         home=services.home,
         why=services.why,

@@ -48,6 +48,8 @@ def seen(*jobs: CompactionJob, refusal: Refusal | None = None) -> Observation:
         (seen(), services(oldest_log_at=LONG_AGO), "False", "CompactionLate"),
         (seen(), services(compacting=WORK.compaction, compacting_at=LONG_AGO), "False", "CompactionLate"),
         (seen(), services(home=None, why="another writer compacts", oldest_log_at=LONG_AGO), "Unknown", "LeftToHudi"),
+        (seen(), services(failing=1, last_failure="no answer", oldest_log_at=None), "True", "InTime"),
+        (seen(), services(failing=2, last_failure="no answer", oldest_log_at=LONG_AGO), "False", "StepsFail"),
         (seen(), services(damaged_files=1, damage=(DAMAGED,)), "False", "DataFilesDamaged"),
         (seen(), services(oldest_log_at=LONG_AGO, damaged_files=20, damage=(DAMAGED,)), "False", "DataFilesDamaged"),
         (seen(), services(too_large="a of partition 'eu'", pins=(pin("archive", 9),)), "False", "FileGroupTooLarge"),
