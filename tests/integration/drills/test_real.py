@@ -11,7 +11,7 @@ from devservers.kafka import KafkaBroker
 from support.drills.real import RealPipeline
 from support.drills.recording import judge
 from support.drills.shell import lines_of, shell_for
-from support.drills.troubles import TOPIC, TROUBLES, Drill, Trouble
+from support.drills.troubles import QUICK, TOPIC, TROUBLES, Drill, Trouble
 
 pytestmark = pytest.mark.kafka
 
@@ -25,7 +25,7 @@ def drill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drill]:
         broker.create_topic(TOPIC, partitions=2)
         pipeline = RealPipeline(
             folder,
-            source={"kafka": {"bootstrapServers": broker.bootstrap_servers, "topics": [TOPIC]}},
+            source={"kafka": {"bootstrapServers": broker.bootstrap_servers, "topics": [TOPIC], "options": QUICK}},
             format={"type": "json", "schema": "id BIGINT, text STRING"},
             table={"path": str(table), "recordKey": ["id"], "index": {"buckets": 2}},
             checkpoint={"path": str(folder / "checkpoint")},
