@@ -110,6 +110,21 @@ def test_a_micro_batch_that_failed_is_not_being_written_while_the_job_waits() ->
     assert (now.phase, now.inflight_instant) == (Phase.WAITING, coordinator.inflight)
 
 
+def test_until_the_next_query_has_looked_nobody_knows_the_lag() -> None:
+    board, topics = ProgressBoard(), Topics()
+    topics.answers_after = 1000
+    board.started(None, 1)
+    board.idle()
+    assert (board.snapshot().idle, board.snapshot().lag_seconds) == (True, 0)
+    board.source(SourceState("kafka:9092", str(AWAY)))
+    job, _ = running(topics, Query(fails=True), board=board)
+    while job.query is not None:
+        job.wait(0.1)
+    board.source(SourceState("kafka:9092"))
+    now = board.snapshot()
+    assert (now.phase, now.idle, now.lag_offsets, now.lag_seconds) == (Phase.STARTING, False, None, None)
+
+
 def test_a_start_waits_too_and_as_often_as_needed() -> None:
     job, _ = running(Topics(), AWAY, AWAY, AWAY, Query())
     assert job.query is None

@@ -164,15 +164,12 @@ class ProgressBoard:
         """The table was rolled back behind the query; a new query will start from the table."""
         with self._lock:
             self._progress = replace(self._progress, position_losses=self._progress.position_losses + 1)
-            self._batch_started, self._is_running, self._committing = None, False, None
-            self._lag, self._batches, self._read = Lag(), Lag(), None
-            self._open(None)
+            self._query_ended(None)
 
     def source_lost(self, inflight: str | None) -> None:
         """The query has ended because its source does not answer. `inflight`: request time of the open instant."""
         with self._lock:
-            self._batch_started, self._is_running, self._committing = None, False, None
-            self._open(inflight)
+            self._query_ended(inflight)
 
     # -- recorded by the thread that watches the query ------------------------------------------------------------
 
@@ -295,6 +292,13 @@ class ProgressBoard:
         return self._progress.source is None or self._progress.source.answers
 
     # -- with the lock held ---------------------------------------------------------------------------------------
+
+    def _query_ended(self, inflight: str | None) -> None:
+        """What it knew of its source is not known any more until the next one has looked."""
+        self._batch_started, self._is_running, self._committing = None, False, None
+        self._lag, self._batches, self._read = Lag(), Lag(), None
+        self._progress = replace(self._progress, idle=False)
+        self._open(inflight)
 
     def _open(self, instant: str | None) -> None:
         if instant == self._progress.inflight_instant:
