@@ -186,7 +186,7 @@ class Process:
                 self._world.note(self.name, "clock is", f"ahead by {self._skew}")
             if self._services is not None and rng.random() < _SERVED:
                 for _ in range(rng.choice((1, 1, 2, 4))):
-                    self._services.step(actor)
+                    self._services.step(actor, between=coordinator.inflight is None)
             if self._limits.leaps and rng.random() < _LONG_IDLE:
                 self._be_idle(coordinator)
             if rng.random() < _IDLE:

@@ -88,8 +88,12 @@ class OwnServices:
         if ended is not None:
             self._note_merge(ended)
 
-    def step(self, actor: Actor, *, to_the_end: bool = False) -> None:
-        """One look and what follows from it; `to_the_end`: until no compaction is open, then clean and archive."""
+    def step(self, actor: Actor, *, between: bool = True, to_the_end: bool = False) -> None:
+        """One look and what follows from it; `to_the_end`: until no compaction is open, then clean and archive.
+        `between`: none of the job's instants is open, so a merge of file groups can be committed.
+        """
+        if self._merging is not None and not between:
+            return
         for _ in range(_LAST_STEPS_MAX if to_the_end else 1):
             try:
                 if not self._step(actor, plans=not to_the_end) and to_the_end:
