@@ -15,7 +15,7 @@ from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import WriteError
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.rows.dead_letter_files import STAGING_DIRECTORY, staged_path
+from bucketingest.write.rows.dead_letter_files import staged_path
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.other_writers import archive, commit, next_time, roll_back_completed
@@ -150,17 +150,6 @@ def test_a_pipeline_keeps_the_staged_letters_of_a_pipeline_whose_name_starts_wit
     table.dead_letters.create(foreign, b"letters")
     table.attempt(pipeline="shop")
     assert table.staged_letters() == [foreign]
-
-
-def test_letters_that_a_former_release_staged_are_published(table: TestTable) -> None:
-    die_before_publishing(table)
-    (staged,) = table.staged_letters()
-    former = f"{STAGING_DIRECTORY}/{PIPELINE}/{'/'.join(staged.split('/')[2:])}"
-    table.dead_letters.create(former, table.dead_letters.get(staged))
-    table.dead_letters.delete(staged)
-    table.attempt()
-    assert len(table.published_letters()) == 1
-    assert table.staged_letters() == []
 
 
 @pytest.mark.parametrize("forgotten", [False, True])

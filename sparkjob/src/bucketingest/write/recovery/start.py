@@ -141,7 +141,7 @@ def _facts(storage: Storage, journal: Journal, request_time: str, objects: Colle
     found = FactReader(storage, Timeline.load(storage)).facts(request_time, journal.pipeline)
     if found.pipeline == journal.pipeline:
         return found
-    why = "another writer took its time, or an earlier release left it"
+    why = "another writer took its time"
     log.warning("left alone", extra={"instant": request_time, "reason": why})
     journal.decide(request_time, AbortDecision(why))
     journal.mark_done(request_time, aborted=any(name.startswith("intent/") for name in objects))

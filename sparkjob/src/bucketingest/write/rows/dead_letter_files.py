@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from bucketingest.storage import NotFound, Storage
+from bucketingest.storage import Storage, get_if_there
 from bucketingest.write.pipeline_names import directory_name
 
 STAGING_DIRECTORY: Final = ".staging"
@@ -24,15 +24,12 @@ def staged_path(pipeline: str, instant_time: str, name: str = "") -> str:
 def publish(storage: Storage, pipeline: str, instant_time: str, names: Iterable[str]) -> None:
     """Make the staged files of a completed instant visible. It may be repeated, also after a crash in the middle."""
     for name in names:
-        # Earlier releases staged the letters of `shop/orders` within those of `shop`.
-        former = f"{STAGING_DIRECTORY}/{pipeline}/{instant_time}/{name}"
-        for staged in (staged_path(pipeline, instant_time, name), former):
-            try:
-                content = storage.get(staged)
-            except NotFound:
-                continue  # published before
-            storage.put(name, content)
-            storage.delete(staged)
+        staged = staged_path(pipeline, instant_time, name)
+        content = get_if_there(storage, staged)
+        if content is None:
+            continue  # published before
+        storage.put(name, content)
+        storage.delete(staged)
 
 
 def withdraw(storage: Storage, instants: Collection[str]) -> list[str]:

@@ -92,7 +92,7 @@ class WriteStatus:
     def to_json(self) -> dict[str, Any]:
         """As a JSON object for the ledger."""
         kept = zip(_NAMES, _values(self), strict=True)
-        return {name: value for name, value in kept if name not in _NOT_KEPT and (value or name not in _KEPT_IF_SET)}
+        return {name: value for name, value in kept if name not in _NOT_KEPT}
 
 
 def new_keys_of(status: WriteStatus) -> FileSlice | None:
@@ -111,8 +111,6 @@ _NAMES: Final = tuple(each.name for each in fields(WriteStatus))
 _DEFAULTS: Final = {each.name: each.default for each in fields(WriteStatus)}
 _values: Final = attrgetter(*_NAMES)
 _NOT_KEPT: Final = frozenset({"buffer_bytes", "undecoded"})
-_KEPT_IF_SET: Final = frozenset({"dropped", "new_rows", "moved", "older"})
-"""A job that is older than a field could not read a ledger that has it: these are 0 in a table with buckets."""
 
 
 STATUS_SCHEMA: Final = pa.schema(
