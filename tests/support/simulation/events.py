@@ -34,8 +34,6 @@ Event = Literal[
     "partition clean",
 ]
 EVENTS: Final[tuple[Event, ...]] = get_args(Event)
-STANDING: Final[tuple[Event, ...]] = ("partitions",)
-"""Those that happen without being asked for."""
 _EACH: Final = 6
 """One of so many schedules has one of these."""
 _DEEP: Final = 205
@@ -77,9 +75,9 @@ class Arranged:
 
 def event_of(seed: int, *, wanted: Event | None = None) -> Event | None:
     """The event of a schedule; `wanted`: this one."""
-    if wanted is not None or not STANDING or seed % _EACH:
+    if wanted is not None or seed % _EACH:
         return wanted
-    return STANDING[seed // _EACH % len(STANDING)]
+    return EVENTS[seed // _EACH % len(EVENTS)]
 
 
 def arrange(features: Features, event: Event | None, seed: int) -> tuple[Features, Arranged]:
