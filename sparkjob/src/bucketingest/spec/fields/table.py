@@ -130,14 +130,16 @@ class Table(SpecModel):
     )
     record_key: tuple[Column, ...] = Field(
         alias="recordKey",
-        description="Columns that identify a row: an incoming row replaces the row with equal values. Immutable.",
+        description="Columns that identify a row: an incoming row replaces the row with equal values. Text, integers, "
+        "DECIMAL, DATE, TIMESTAMP, BOOLEAN. Immutable.",
         min_length=1,
         max_length=16,
     )
     partition_by: tuple[Column, ...] = Field(
         default=(),
         alias="partitionBy",
-        description="Columns whose values make the partition path, in this order. Immutable.",
+        description="Columns whose values make the partition path, in this order. Text, integers, DECIMAL, DATE, "
+        "BOOLEAN; for a TIMESTAMP take date(...) in transform.sql. Immutable.",
         max_length=8,
     )
     hive_style_partitioning: Flag = Field(
