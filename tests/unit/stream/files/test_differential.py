@@ -19,9 +19,9 @@ from bucketingest.storage import open_storage
 from bucketingest.stream.errors import SourceFilesChanged
 from bucketingest.stream.files import log as log_module
 from bucketingest.stream.files.log import FileBatch, FilesLog
-from bucketingest.stream.files.opening import as_they_are
+from bucketingest.stream.files.opening import FileChanged, as_they_are
 from bucketingest.stream.files.planner import FilesPlanner, Listing
-from bucketingest.stream.files.reading import FileChanged, TaskFiles
+from bucketingest.stream.files.reading import TaskFiles
 from support.files.random_folders import COLUMNS, SCHEMA, File, FolderMaker, Row, same_letters
 
 FIRST, _, LAST = os.environ.get("BUCKETINGEST_FOLDERS", "0-40").rpartition("-")

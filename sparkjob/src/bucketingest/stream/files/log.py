@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import uuid
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -159,8 +158,3 @@ class SeenUntil:
 def today() -> int:
     """Days since 1970."""
     return int(datetime.now(UTC).timestamp() // 86_400)
-
-
-def in_order(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """As they are read. Pure."""
-    return sorted(files, key=lambda file: file.place)

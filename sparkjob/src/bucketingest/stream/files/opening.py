@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
 
 import pyarrow as pa
 
@@ -14,8 +13,6 @@ from bucketingest.storage import NotFound, Storage, open_storage
 from bucketingest.storage.object_file import ObjectFile
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.source_file import SourceFile, is_local, source_file
-
-_BUFFER_BYTES: Final = 1024**2
 
 
 class FileChanged(Exception):
@@ -65,8 +62,3 @@ def _now(storage: Storage, path: str) -> SourceFile | None:
 
 def _gone() -> BadFile:
     return BadFile("was deleted before it was read")
-
-
-def rows_error(error: Any) -> str:
-    """An error of a library in one line."""
-    return " ".join(str(error).split())[:500]

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from bucketingest.spec.fields.source import ChangedFiles
 from bucketingest.storage import Storage
 from bucketingest.stream.errors import SourceFilesChanged
-from bucketingest.stream.files.log import FileBatch, FilesLog, SeenUntil, in_order, today
+from bucketingest.stream.files.log import FileBatch, FilesLog, SeenUntil, today
 from bucketingest.stream.files.source_file import SourceFile, listed
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,8 @@ _PART: Final = 10_000
 _WAITING_MAX: Final = 100_000
 """Files that are remembered as not taken yet; the others are found by the next listing."""
 _NAMED_MAX: Final = 10
+_place: Final = attrgetter("place")
+"""The order in which files are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +105,19 @@ class FilesPlanner:
             changed += look.changed
             present.append(look.present)
             if len(found) > 2 * _WAITING_MAX:
-                found, more = heapq.nsmallest(_WAITING_MAX, found, key=lambda file: file.place), True
+                found, more = heapq.nsmallest(_WAITING_MAX, found, key=_place), True
         self._seen.seen.listed(present, today())
         found += self._again(changed)
         if len(found) > _WAITING_MAX:
-            found, more = heapq.nsmallest(_WAITING_MAX, found, key=lambda file: file.place), True
+            found, more = heapq.nsmallest(_WAITING_MAX, found, key=_place), True
         self._has_more = more or not self._once
-        self._waiting = deque(in_order(found))
+        self._waiting = deque(sorted(found, key=_place))
 
     def _again(self, changed: list[SourceFile]) -> list[SourceFile]:
         """Of files that were changed after they were taken those that are read again. Raises SourceFilesChanged."""
         if self._listing.changed == "readAgain":
             return changed
-        first = [file.path for file in in_order(changed)[:_NAMED_MAX]]
+        first = [file.path for file in heapq.nsmallest(_NAMED_MAX, changed, key=_place)]
         names = ", ".join(first)
         if changed and self._listing.changed == "stop":
             raise SourceFilesChanged(

@@ -17,7 +17,7 @@ from bucketingest.decode.files.parts import BadFile, Part, Piece
 from bucketingest.decode.files.reader import FileReader
 from bucketingest.decode.sql.program import Program
 from bucketingest.stream.files.log import FileBatch
-from bucketingest.stream.files.opening import FileChanged, Opener, rows_error
+from bucketingest.stream.files.opening import FileChanged, Opener
 from bucketingest.stream.files.tasks import tasks_of
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import UNDECODED, counted, pack
@@ -26,6 +26,8 @@ _LETTERS: Final = pa.schema(
     [("reason", pa.string()), ("detail", pa.string()), ("value", pa.binary())],
 )
 _LETTER_ROWS: Final = 1000
+_WHY_MAX: Final = 500
+"""Characters of an error."""
 
 
 def _nothing(_columns: Sequence[str], _path: str) -> None:
@@ -75,7 +77,8 @@ class TaskFiles:
                     yield piece, part
                 self.opener.check(piece)
             except BadFile as error:
-                raise FileRefused(f"{piece.number} {rows_error(error)}") from None
+                why = " ".join(str(error).split())[:_WHY_MAX]  # of a library it may have lines
+                raise FileRefused(f"{piece.number} {why}") from None
 
     def packed(self, plan: WritePlan, program: Program | None, task: int) -> Iterator[pa.RecordBatch]:
         """Shuffle batches, the last of which says how many records were no rows, if there were any."""
@@ -150,6 +153,3 @@ def _letters(found: list[tuple[str, bytes | None]], reason: str) -> pa.RecordBat
         pa.array([value for _, value in found], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_LETTERS)
-
-
-__all__ = ["FileChanged", "FileRefused", "TaskFiles"]

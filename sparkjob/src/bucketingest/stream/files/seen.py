@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -123,14 +124,14 @@ class Seen:
         return cls(raw, table["version"].to_numpy().astype(np.uint64), table["gone"].to_numpy().astype(np.uint32))
 
 
+@dataclass(frozen=True, slots=True)
 class Look:
     """What is new in a part of a listing."""
 
-    def __init__(self, new: list[SourceFile], changed: list[SourceFile], present: npt.NDArray[np.int64]) -> None:
-        self.new = new
-        self.changed = changed
-        self.present = present
-        """Places of the files that were known."""
+    new: list[SourceFile]
+    changed: list[SourceFile]
+    present: npt.NDArray[np.int64]
+    """Places of the files that were known."""
 
 
 def _key(root: str, file: SourceFile) -> bytes:

@@ -44,7 +44,7 @@ class UnknownColumns:
     @property
     def found(self) -> Mapping[str, str]:
         """Column → the first file that had it."""
-        return self._found.value
+        return dict(self._found.value)  # the thread that takes what tasks send may add to it
 
     def warn(self) -> None:
         """Once of each."""
