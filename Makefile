@@ -105,7 +105,7 @@ test-upgrade: $(READY) java connectors ## helm upgrade and rollback with ten run
 	BUCKETINGEST_REQUIRE_CLUSTER=1 BUCKETINGEST_UPGRADE_FROM=$(FROM) $(BIN)/pytest tests/e2e/test_upgrade.py $(PYTEST_ARGS)
 
 .PHONY: test-alerts
-test-alerts: $(READY) prometheus ## every alert fires only when it should
+test-alerts: $(READY) java connectors kafka-broker oracle prometheus ## every alert fires only when it should
 	$(BIN)/pytest tests/unit/monitoring tests/unit/drills tests/integration/drills tests/integration/monitoring/test_alerts.py $(PYTEST_ARGS)
 
 .PHONY: check

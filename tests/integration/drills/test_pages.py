@@ -44,6 +44,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("kubectl")
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_is_typed_as_it_stands_there(page: str, table: Path, tmp_path: Path) -> None:
     drill = PAGES[page]

@@ -13,7 +13,7 @@ from support.drills.recording import judge
 from support.drills.shell import lines_of, shell_for
 from support.drills.troubles import QUICK, TOPIC, TROUBLES, Drill, Trouble
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kubectl")]
 
 
 @pytest.fixture(scope="module")

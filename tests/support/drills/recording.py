@@ -11,8 +11,8 @@ import yaml
 
 from support.monitoring.promtool import promtool, rules_file
 
-LEADER = "bucketingest_operator_leader 1\n"
-"""Of an operator that does its work."""
+LEADER = 'bucketingest_operator_leader{job="bucketingest-operator"} 1\n'
+"""Of an operator that does its work, with the label that Prometheus gives what it scrapes of operators."""
 STEP_SECONDS = 30
 """Time between two scrapes, and between two evaluations of the rules."""
 
