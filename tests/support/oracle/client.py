@@ -123,9 +123,16 @@ class HudiOracle:
         """The rows of base files only."""
         return self._read(path, {"hoodie.datasource.query.type": "read_optimized"})
 
-    def incremental(self, path: str | Path, begin: str, end: str | None = None) -> pa.Table:
-        """The latest rows of keys changed by commits whose completion time is in (begin, end]: 17 digits, or "0"."""
-        options = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": begin}
+    def incremental(self, path: str | Path, begin: str, end: str | None = None, *, falls_back: bool = True) -> pa.Table:
+        """The latest rows of keys changed by commits whose completion time is in (begin, end]: 17 digits, or "0".
+
+        `falls_back`: if a file of these commits is gone, read the table as it is now, which is Hudi's default.
+        """
+        options = {
+            "hoodie.datasource.query.type": "incremental",
+            "hoodie.datasource.read.begin.instanttime": begin,
+            "hoodie.datasource.read.incr.fallback.fulltablescan.enable": str(falls_back).lower(),
+        }
         if end is not None:
             options["hoodie.datasource.read.end.instanttime"] = end
         return self._read(path, options)
