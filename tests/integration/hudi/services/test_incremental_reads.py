@@ -47,7 +47,7 @@ SCHEMA: Final = pa.schema(
 SMALL: Final = MergeTriggers(10 * 1024**2, min_groups=2)
 COMMITS: Final = 26
 """325 pairs."""
-SPARK_RANGES: Final = int(os.environ.get("SPARK_RANGES", "3"))
+SPARK_RANGES: Final = int(os.environ.get("SPARK_RANGES", "2"))
 """Ranges of each table that Spark reads, too, each in two ways; a read takes about a second."""
 TABLES: Final = {
     "buckets": TableDefinition("read", ("id",), ("region",), "at", buckets=2),
