@@ -27,7 +27,7 @@ CSV: Final = [
     Case("STRING", "12.50", "12.50"),
     Case("STRING", "'a'", "'a'"),
     Case("STRING", "🦔", "🦔"),
-    Case("STRING", b"\xff", Letter("not UTF-8")),
+    Case("STRING", b"\xff", Letter("a byte that is not UTF-8")),
     Case("TINYINT", "-128", -128),
     Case("TINYINT", "128", Letter("is no int8")),
     Case("SMALLINT", " 32767 ", 32767),
