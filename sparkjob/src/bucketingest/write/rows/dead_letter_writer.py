@@ -16,7 +16,6 @@ from bucketingest.write.rows.write_status import NO_WRITE_TASK, WriteStatus, sta
 
 _FILE_BYTES_MAX: Final = 16 * 1024**2
 """Bytes of rejected rows above which a file is finished and the next one started."""
-_SAMPLE_CHARACTERS: Final = 200
 _DIGEST_CHARACTERS: Final = 16
 
 
@@ -99,6 +98,9 @@ def _completed(batch: pa.RecordBatch, instant_time: str) -> pa.RecordBatch:
 
 
 def _sample(table: pa.Table) -> str:
-    value = (table["value"][0].as_py() or b"").decode("utf-8", "replace")
-    shown = value if len(value) <= _SAMPLE_CHARACTERS else value[: _SAMPLE_CHARACTERS - 3] + "..."
-    return f"{table['reason'][0]}: {table['detail'][0]}: {shown}"
+    """Why and where; what the message says is nobody's business who reads a log."""
+    reason, detail, topic, partition, offset = (
+        table[name][0].as_py() for name in ("reason", "detail", "topic", "partition", "offset")
+    )
+    where = "" if offset is None else f" ({topic}, partition {partition}, offset {offset})"
+    return f"{reason}: {detail}{where}"
