@@ -139,7 +139,7 @@ def test_mode_fail_ends_the_run_with_the_first_bad_row_and_shows_nothing_of_the_
 
     assert str(caught.value) == (
         "1 rows cannot be written and spec.errors.mode is fail. The first: decode: the record cannot be decoded with "
-        "the schema: it is no JSON: invalid character near byte 5: no json. "
+        f"the schema: it is no JSON: invalid character near byte 5 ({topic.name}, partition 0, offset 2). "
         "Fix the source, or set spec.errors.mode to deadLetter"
     )
     assert lake.rows()["id"].to_pylist() == ["k1"]
