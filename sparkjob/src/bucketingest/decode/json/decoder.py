@@ -46,18 +46,16 @@ class JsonDecoder:
         readable = messages.take(pa.array(left)) if refused else messages
         parts = [_Rows(left[alike.numbers], alike.rows) for alike in self._alike.read(readable)]
         if parts:
-            left = np.delete(left, np.searchsorted(left, np.concatenate([part.numbers for part in parts])))
-        again = 0
-        for reader in (self._quick, self._careful):
-            if not len(left):
-                break
-            part, unreadable = reader.read(messages, left)
+            left = np.setdiff1d(left, np.concatenate([part.numbers for part in parts]), assume_unique=True)
+        part, again = self._quick.read(messages, left)
+        parts.append(part)
+        if again:
+            part, unreadable = self._careful.read(messages, np.array(sorted(again)))
             parts.append(part)
-            left = np.array(sorted(unreadable), np.int64)
-            again = len(left) if reader is self._quick else again
-        else:
             refused |= unreadable
-        return Decoded(self._in_order(parts), [Refused(number, refused[number]) for number in sorted(refused)], again)
+        return Decoded(
+            self._in_order(parts), [Refused(number, refused[number]) for number in sorted(refused)], len(again)
+        )
 
     def _in_order(self, parts: list[_Rows]) -> pa.RecordBatch:
         parts = [part for part in parts if len(part.numbers)]
