@@ -13,8 +13,6 @@ from bucketingest.decode.same_names import same_names
 _TOKEN: Final = re.compile(
     r"\s*(?:(`(?:[^`]|``)+`)|([A-Za-z_0-9]+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([<>(),:]))"
 )
-_NOT_IN_NAMES: Final = re.compile(r'["\\\x00-\x1f]')
-"""Characters that a column of the JSON decoder cannot have; no table has them either."""
 _TYPES: Final = {
     "STRING": pa.string(),
     "BINARY": pa.binary(),
@@ -91,10 +89,6 @@ def _columns(tokens: _Tokens, *, closing: str) -> list[pa.Field]:
             raise UnreadableDdl(f"has {name!r} instead of a column's name" if name else "ends before a column's name")
         if name.startswith("`"):
             name = name[1:-1].replace("``", "`")
-            if _NOT_IN_NAMES.search(name):
-                raise UnreadableDdl(
-                    f"has {name!r} as a column's name: a name has no double quote, backslash or control character"
-                )
         if (other := found.get(name.lower())) is not None:
             raise UnreadableDdl(same_names(other.name, name))
         tokens.take_if(":")

@@ -1,1 +1,1 @@
-"""JSON messages to Arrow columns: by position where messages are alike, with msgspec everywhere else."""
+"""JSON messages to Arrow columns: in blocks where nothing is in doubt, and one by one, exactly, everywhere else."""

@@ -43,8 +43,9 @@ class JsonDecoder:
         """Decode the values of messages, null for one without a value."""
         refused = dict.fromkeys(np.flatnonzero(messages.is_null()).tolist(), "") | _not_utf8(messages)
         left = np.delete(np.arange(len(messages)), list(refused))
-        readable = messages.take(pa.array(left)) if refused else messages
-        parts = [_Rows(left[alike.numbers], alike.rows) for alike in self._alike.read(readable)]
+        parts: list[_Rows] = []
+        for alike in self._alike.read(messages.take(pa.array(left)) if refused else messages):
+            parts.append(_Rows(left[alike.numbers], alike.rows))
         if parts:
             left = np.setdiff1d(left, np.concatenate([part.numbers for part in parts]), assume_unique=True)
         part, again = self._quick.read(messages, left)

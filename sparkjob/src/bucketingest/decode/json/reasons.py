@@ -74,19 +74,17 @@ def _why_no_json(what: str, message: bytes) -> str:
     if not message.strip():
         return "the message is empty"
     if found := _BYTE.fullmatch(what):
-        return f"it is no JSON: {found[1]} near byte {int(found[2]) + 1}"
+        return f"byte {int(found[2]) + 1}: it is no JSON: {found[1]}"
     return "it is no JSON: it ends too early, or an escape \\u is half of a character"
 
 
 def _why_not(what: str, got: str | None, wanted: pa.DataType, unit: int) -> str:
     if got is None:
-        if what.startswith("Invalid base64"):
+        if pa.types.is_binary(wanted):
             return "the text is not Base64"
-        if what.startswith("Invalid enum value"):
+        if pa.types.is_floating(wanted) and what.startswith("Invalid enum value"):
             return unexpected(wanted, "text")
-        if pa.types.is_integer(wanted) or pa.types.is_floating(wanted):
-            return f"the number does not fit into {sql_type(wanted)}"
-        return unexpected(wanted, "number", unit)  # one that fits into nothing
+        return f"the number does not fit into {sql_type(wanted)}"
     if pa.types.is_integer(wanted) and got == "float":
         return f"a whole number ({sql_type(wanted)}) is expected, not one with a point or an exponent"
     return unexpected(wanted, _WORDS.get(got, got), unit)

@@ -108,9 +108,7 @@ def decimals(values: list[msgspec.Raw], wanted: pa.Decimal128Type) -> Read:
     fraction = rf"(?:\.[0-9]{{1,{wanted.scale}}})?" if wanted.scale else ""
     usual = _have_form(texts, f"^-?{digits}{fraction}$")
     made = pc.if_else(pa.array(usual), texts, None).cast(wanted)
-    return _completed(
-        texts, quoted, made, _has_text(texts) & ~usual, lambda text, quoted: _decimal(text, quoted, wanted)
-    )
+    return _completed(texts, quoted, made, _has_text(texts) & ~usual, lambda text, quoted: _decimal(text, quoted, wanted))
 
 
 def _decimal(text: str, quoted: bool, wanted: pa.Decimal128Type) -> decimal.Decimal:  # noqa: FBT001

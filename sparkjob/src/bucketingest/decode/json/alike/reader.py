@@ -86,7 +86,9 @@ class AlikeReader:
         bad: Mask = np.zeros(len(numbers), np.bool_)
         for slot, places in zip(shape.slots, values, strict=True):
             if slot.name in self._kinds:
-                columns[slot.name], doubts = column_of(text, places, self._schema.field(slot.name).type, self._unit)
+                columns[slot.name], doubts = column_of(
+                    text, places, self._schema.field(slot.name).type, self._unit
+                )
             else:
                 doubts = not_json(text, places) if slot.kind == "bare" else None
             if doubts is not None:
