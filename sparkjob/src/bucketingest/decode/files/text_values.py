@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketingest.decode.json.time_columns import converted
+from bucketingest.decode.json.columns import converted
 from bucketingest.decode.json.times import parse_date, parse_timestamp
 
 Mask = npt.NDArray[np.bool_]

@@ -1,28 +1,17 @@
-"""Decodes a block of JSON messages into rows of a schema, and says why the other messages cannot be decoded.
-
-Messages that are alike are read by position, all others by msgspec with types that are made from the columns: at first
-with STRING as text, and those that are refused once more, with STRING as whatever the message has there.
-"""
+"""Decodes a block of JSON messages into rows of a schema, and says why the other messages cannot be decoded."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bucketingest.decode.json.alike.reader import AlikeReader
-from bucketingest.decode.json.alike.text import Places
-from bucketingest.decode.json.columns import row_of
-from bucketingest.decode.json.reasons import why_refused
-from bucketingest.decode.rows import Decoded, Refused, batch
-
-
-class _Rows(NamedTuple):
-    numbers: Places
-    """Of their messages."""
-    rows: pa.RecordBatch
+from bucketingest.decode.json.blocks import BlockReader
+from bucketingest.decode.json.columns import converted, either, is_readable, read_type
+from bucketingest.decode.json.doubts import Block
+from bucketingest.decode.json.exact import ExactDecoder
+from bucketingest.decode.rows import Bulk, Decoded, batch, with_value
 
 
 class JsonDecoder:
@@ -32,86 +21,70 @@ class JsonDecoder:
         """`unit`: of numbers in TIMESTAMP columns, see `times.MICROS_OF`."""
         self.schema = schema
         self._unit = unit
-        self._alike = AlikeReader(schema, unit)
-        self._quick = _Reader(schema, unit, verbatim=False)
-        self._careful = _Reader(schema, unit, verbatim=True)
+        self._exact = ExactDecoder(schema, unit)
+        self._is_readable = all(is_readable(field.type) for field in schema)
+        read = pa.schema([field.with_type(read_type(field.type, unit)) for field in schema])
+        self._alike = AlikeReader(read)
+        self._blocks = BlockReader(read)
 
     def __reduce__(self) -> tuple[type[JsonDecoder], tuple[pa.Schema, int]]:
         return JsonDecoder, (self.schema, self._unit)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode the values of messages, null for one without a value."""
-        refused = dict.fromkeys(np.flatnonzero(messages.is_null()).tolist(), "") | _not_utf8(messages)
-        left = np.delete(np.arange(len(messages)), list(refused))
-        parts: list[_Rows] = []
-        for alike in self._alike.read(messages.take(pa.array(left)) if refused else messages):
-            parts.append(_Rows(left[alike.numbers], alike.rows))
-        if parts:
-            left = np.setdiff1d(left, np.concatenate([part.numbers for part in parts]), assume_unique=True)
-        part, again = self._quick.read(messages, left)
-        parts.append(part)
-        if again:
-            part, unreadable = self._careful.read(messages, np.array(sorted(again)))
-            parts.append(part)
-            refused |= unreadable
-        return Decoded(
-            self._in_order(parts), [Refused(number, refused[number]) for number in sorted(refused)], len(again)
+        messages, numbers, refused = with_value(messages)
+        if not len(messages):
+            return Decoded(batch([], self.schema), refused, 0)
+        block = Block(messages)
+        none = Bulk(batch([], self.schema), np.ones(len(block), np.bool_))
+        return (self._in_bulk(block) if self._is_readable else none).completed(
+            lambda at: self._exact.decode(block.message(at)), "character", numbers, refused
         )
 
-    def _in_order(self, parts: list[_Rows]) -> pa.RecordBatch:
-        parts = [part for part in parts if len(part.numbers)]
-        if len(parts) <= 1:
-            return parts[0].rows if parts else batch([], self.schema)
-        order = np.argsort(np.concatenate([part.numbers for part in parts]), kind="stable")
-        together = pa.Table.from_batches([part.rows for part in parts])
-        (rows,) = together.take(pa.array(order)).combine_chunks().to_batches()
-        return rows
+    def _in_bulk(self, block: Block) -> Bulk:
+        """Rows of the messages that can be decoded together."""
+        table, numbers = self._read(block)
+        columns, uncertain = [], None
+        for field, column in zip(self.schema, table.columns, strict=True):
+            values, doubts = converted(_joined(column), field.type, self._unit)
+            columns.append(values)
+            uncertain = either(uncertain, doubts)
+        rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        if uncertain is not None:
+            rows, numbers = rows.filter(pa.array(~uncertain)), numbers[~uncertain]
+        doubted = np.ones(len(block), np.bool_)
+        doubted[numbers] = False
+        return Bulk(rows, doubted)
+
+    def _read(self, block: Block) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+        """Rows in order, before their columns have the wanted types, and the numbers of their messages."""
+        alike = self._alike.read(block.lines) if block.is_utf8 else []
+        tables = [pa.Table.from_batches([part.rows]) for part in alike]
+        numbers = [part.numbers for part in alike]
+        left = np.delete(np.arange(len(block)), np.concatenate(numbers)) if alike else np.arange(len(block))
+        if left.size:
+            table, found = self._read_by_arrow(block.only(left) if alike else block)
+            tables.append(table)
+            numbers.append(left[found])
+        if len(tables) == 1:
+            return tables[0], numbers[0]
+        together = np.concatenate(numbers)
+        order = np.argsort(together, kind="stable")
+        return pa.concat_tables(tables).take(pa.array(order)), together[order]
+
+    def _read_by_arrow(self, block: Block) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+        """The same with Arrow's reader, as far as it is to be trusted."""
+        trusted = np.flatnonzero(~block.doubted())
+        lines = block.lines if len(trusted) == len(block) else block.lines.take(pa.array(trusted))
+        table, refused = self._blocks.read(lines)
+        return table, np.delete(trusted, refused)
 
 
-class _Reader:
-    """Reads messages one after the other, and their values column by column."""
-
-    def __init__(self, schema: pa.Schema, unit: int, *, verbatim: bool) -> None:
-        self._schema = schema
-        self._unit = unit
-        self._verbatim = verbatim
-        row = row_of(schema, unit, verbatim=verbatim)
-        self._array = row.array
-        self._decode = msgspec.json.Decoder(row.kind).decode
-
-    def read(self, messages: pa.BinaryArray, numbers: Places) -> tuple[_Rows, dict[int, str]]:
-        """The rows of some of the messages, which are UTF-8, and why each of the others is none."""
-        found, kept, refused = [], [], dict[int, str]()
-        decode, row = self._decode, pa.struct(list(self._schema))
-        for number, message in zip(numbers.tolist(), messages.take(pa.array(numbers)).to_pylist(), strict=True):
-            try:
-                found.append(decode(message))
-            except (msgspec.DecodeError, RecursionError) as error:
-                refused[number] = why_refused(error, message, row, self._unit) if self._verbatim else ""
-            else:
-                kept.append(number)
-        array, refusals = self._array(found)
-        rows, places = pa.RecordBatch.from_struct_array(array).cast(self._schema), np.array(kept, np.int64)
-        if refusals:
-            refused |= {kept[at]: f"field {refusal.path}: {refusal.why}" for at, refusal in refusals.items()}
-            good = np.ones(len(places), np.bool_)
-            good[list(refusals)] = False
-            rows, places = rows.filter(pa.array(good)), places[good]
-        return _Rows(places, rows), refused
-
-
-def _not_utf8(messages: pa.BinaryArray) -> dict[int, str]:
-    """Which messages are not UTF-8: msgspec does not look into what it skips."""
-    try:
-        messages.cast(pa.string())
-    except pa.ArrowInvalid:
-        pass
-    else:
-        return {}
-    refused = {}
-    for number, message in enumerate(messages.to_pylist()):
-        try:
-            (message or b"").decode()
-        except UnicodeDecodeError as error:
-            refused[number] = f"byte {error.start + 1}: it is not UTF-8"
-    return refused
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    return (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks)
+        if column.num_chunks
+        else pa.nulls(0, column.type)
+    )

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from bucketingest.decode.json.alike.shape import Shape, Values, shape_of
-from bucketingest.decode.json.alike.text import Mask, Places, Text
+from bucketingest.decode.json.alike.text import Places, Text
 from bucketingest.decode.json.alike.values import column_of, kind_of, not_json
+from bucketingest.decode.json.doubts import Mask
 
 _SHAPES_MAX: Final = 4
 """Shapes that are tried on a block."""
@@ -34,13 +35,11 @@ class Alike:
 
 
 class AlikeReader:
-    """Reads into the columns of a schema messages that are surely read alike."""
+    """Reads into the columns of a schema, as Arrow's reader would, messages that are surely read alike."""
 
-    def __init__(self, schema: pa.Schema, unit: int = 0) -> None:
-        """`unit`: of numbers in TIMESTAMP columns, see `times.MICROS_OF`."""
+    def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._unit = unit
-        self._kinds = {field.name: kind_of(field.type, unit) for field in schema}
+        self._kinds = {field.name: kind_of(field.type) for field in schema}
         self._shapes: list[Shape] = []
         """Of the block before: the next one has mostly the same."""
         self._pause = 0
@@ -66,7 +65,7 @@ class AlikeReader:
                 continue
             fits, values = shape.find(text, text.starts[left], text.ends[left])
             if controls is not None:  # a string has none
-                fits &= controls[left] == shape.controls
+                fits &= controls[left] == shape.tabs
             if np.count_nonzero(fits) < least:
                 continue
             used.append(shape)
@@ -86,9 +85,7 @@ class AlikeReader:
         bad: Mask = np.zeros(len(numbers), np.bool_)
         for slot, places in zip(shape.slots, values, strict=True):
             if slot.name in self._kinds:
-                columns[slot.name], doubts = column_of(
-                    text, places, self._schema.field(slot.name).type, self._unit
-                )
+                columns[slot.name], doubts = column_of(text, places, self._schema.field(slot.name).type)
             else:
                 doubts = not_json(text, places) if slot.kind == "bare" else None
             if doubts is not None:

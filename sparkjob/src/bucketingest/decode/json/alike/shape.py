@@ -9,14 +9,15 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from bucketingest.decode.json.alike.text import LITERAL_MAX, Mask, Places, Text
+from bucketingest.decode.json.alike.text import LITERAL_MAX, Places, Text
+from bucketingest.decode.json.doubts import Mask
 
 Kind: TypeAlias = Literal["text", "bare"]
 
 _MEMBERS_MAX: Final = 500
 _QUOTE: Final = b'"'
 _NULL: Final = b"null"
-_SPACE: Final = rb"[ \t\r\n]*"
+_SPACE: Final = rb"[ \t]*"
 _NAME: Final = re.compile(rb'"([^"\\]+)"' + _SPACE + rb":" + _SPACE)
 _VALUE: Final = re.compile(rb'"([^"\\]*)"|([-+.0-9A-Za-z]+)')
 _OPENING: Final = re.compile(_SPACE + rb"\{" + _SPACE)
@@ -58,10 +59,9 @@ class Shape:
     """The last literal."""
 
     @property
-    def controls(self) -> int:
-        """How many tabs and line ends are around the values."""
-        around = b"".join([*(slot.before for slot in self.slots), self.after])
-        return sum(around.count(control) for control in b"\t\r\n")
+    def tabs(self) -> int:
+        """How many are around the values."""
+        return sum(slot.before.count(b"\t") for slot in self.slots) + self.after.count(b"\t")
 
     def find(self, text: Text, starts: Places, ends: Places) -> tuple[Mask, list[Values]]:
         """Which of the messages have this shape, and where their values are; places in others mean nothing."""
@@ -108,7 +108,7 @@ def _bare(text: Text, starts: Places, ends: Places | None, before_quote: int) ->
 
 
 def shape_of(message: bytes, kind_of: Callable[[str], Kind | None]) -> Shape | None:
-    """The shape of a message in valid UTF-8; None if it has none: an escape, an object in an
+    """The shape of a message in valid UTF-8 and without line ends; None if it has none: an escape, an object in an
     object, a name twice, no member, or a value of another kind than its column. `kind_of`: of a column; None: any.
     """
     opening = _OPENING.match(message)

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bucketingest.decode.json.doubts import Mask
+
 Places: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 LITERAL_MAX: Final = 256
 """Bytes of the longest text that is compared."""

@@ -11,22 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.decode.json.alike.shape import Kind, Values
-from bucketingest.decode.json.alike.text import Mask, Places, Text
-from bucketingest.decode.json.time_columns import converted
+from bucketingest.decode.json.alike.text import Places, Text
+from bucketingest.decode.json.doubts import Mask
+from bucketingest.decode.json.scanner import NUMBER_LENGTH_MAX
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _ZERO: Final = ord("0")
-_LENGTH_SURE: Final = 900
-"""Longer numbers are left to others."""
+_LENGTH_SURE: Final = NUMBER_LENGTH_MAX - 100
 _DIGITS_SURE: Final = 18
 """Whole numbers of so many digits fit into 64 bits."""
 
 
-def kind_of(wanted: pa.DataType, unit: int) -> Kind:
-    """How values of a column stand in a message. `unit`: see `times.MICROS_OF`."""
-    if pa.types.is_string(wanted) or pa.types.is_date(wanted) or (pa.types.is_timestamp(wanted) and not unit):
-        return "text"
-    return "bare"
+def kind_of(wanted: pa.DataType) -> Kind:
+    """How values of a type that Arrow's reader is asked for stand in a message."""
+    return "text" if pa.types.is_string(wanted) else "bare"
 
 
 def not_json(text: Text, values: Values) -> Mask:
@@ -37,13 +35,8 @@ def not_json(text: Text, values: Values) -> Mask:
     return _Numbers(text, Values(values.starts, values.ends, words)).not_numbers()
 
 
-def column_of(text: Text, values: Values, wanted: pa.DataType, unit: int) -> tuple[pa.Array, Mask | None]:
+def column_of(text: Text, values: Values, wanted: pa.DataType) -> tuple[pa.Array, Mask | None]:
     """The values, and which of them do not count; None: all do."""
-    if pa.types.is_temporal(wanted):
-        read = pa.string() if kind_of(wanted, unit) == "text" else pa.int64()
-        found, bad = column_of(text, values, read, unit)
-        made, doubts = converted(found, wanted, unit)
-        return made, bad if doubts is None else doubts if bad is None else bad | doubts
     if pa.types.is_string(wanted):
         return text.slices(values.starts, values.ends, values.is_null), None
     if pa.types.is_boolean(wanted):
@@ -57,9 +50,8 @@ def column_of(text: Text, values: Values, wanted: pa.DataType, unit: int) -> tup
         return numbers.whole(wanted)
     if pa.types.is_decimal(wanted):
         return numbers.decimals(wanted)
-    bad = numbers.not_numbers() | (numbers.is_minus_zero & (numbers.fraction < 0))
-    found = numbers.without(bad).cast(wanted)
-    return found, bad | np.isinf(found.fill_null(0).to_numpy())
+    bad = numbers.not_numbers()
+    return numbers.without(bad).cast(wanted), bad
 
 
 def _is_word(text: Text, values: Values, word: bytes) -> Mask:

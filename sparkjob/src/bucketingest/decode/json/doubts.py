@@ -1,0 +1,134 @@
+"""Which messages of a block must not go to Arrow's reader: it reads them otherwise than JSON says, or may not survive.
+
+A doubt costs time, never a right answer: those messages are decoded one by one. So each check is as coarse as real
+messages allow, and looks at all bytes of a block at once where it can.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bucketingest.decode.json.scanner import DEPTH_MAX, NUMBER_LENGTH_MAX
+
+Mask = npt.NDArray[np.bool_]
+
+_SPACE: Final = 32
+_ALLOWED_BELOW_SPACE: Final = np.isin(np.arange(256), [9, 10, 13])
+_IS_SPACE: Final = np.isin(np.arange(256), [9, 10, 13, 32])
+_SPACES_MAX: Final = 3
+"""Characters of white space before and after a row that do not make it slow, such as a line's end."""
+_TO_TABS: Final = bytes.maketrans(b"\r\n", b"\t\t")
+_NOT_FINITE: Final = re.compile(rb"[:,\[\s-](?:NaN|Inf(?:inity)?)(?=[\s,}\]])")
+
+_DEPTH: Final = DEPTH_MAX - 100
+_DIGITS: Final = NUMBER_LENGTH_MAX - 100
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_LONG_NUMBER: Final = re.compile(rb"[0-9.eE+-]{%d}" % _DIGITS)
+_OF_NUMBER: Final = np.isin(np.arange(256), list(b"0123456789.eE+-"))
+_STRIDE: Final = _DIGITS // 2 - 1
+"""Of a long number at least two neighbours are seen among bytes this far apart."""
+
+
+class Block:
+    """Messages one behind the other; none is null."""
+
+    def __init__(self, messages: pa.Array) -> None:
+        assert not messages.null_count, "messages without a value were sorted out"
+        self._messages = messages
+        offsets = np.frombuffer(messages.buffers()[1], np.int32, len(messages) + 1, messages.offset * 4)
+        self.starts, self.ends = offsets[:-1], offsets[1:]
+        data = messages.buffers()[2]
+        self.bytes = np.frombuffer(data if data is not None else b"", np.uint8)
+        self._used = slice(int(offsets[0]), int(offsets[-1]))
+        self._has_controls = bool(self.bytes[self._used].min(initial=_SPACE) < _SPACE)
+        self.lines = messages
+        """The messages with tabs instead of line ends: between values both are white space, in strings both errors."""
+        if self._has_controls:
+            text = pa.py_buffer(data.to_pybytes().translate(_TO_TABS))
+            self.lines = pa.Array.from_buffers(
+                messages.type, len(messages), [None, messages.buffers()[1], text], offset=messages.offset
+            )
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def only(self, numbers: npt.NDArray[np.int64]) -> Block:
+        """Some of the messages."""
+        return Block(self._messages.take(pa.array(numbers)))
+
+    @cached_property
+    def is_utf8(self) -> bool:
+        """Whether all messages are."""
+        return _is_utf8(self.lines)
+
+    def message(self, at: int) -> bytes:
+        """The bytes of one message."""
+        return self.bytes[self.starts[at] : self.ends[at]].tobytes()
+
+    def doubted(self) -> Mask:
+        """True for each message that is to be decoded by itself."""
+        lengths = self.ends - self.starts
+        doubted = self._without_braces()
+        if self._has_controls:
+            used = self.bytes[self._used]
+            doubted[self._rows_at(np.flatnonzero((used < _SPACE) & ~_ALLOWED_BELOW_SPACE[used]))] = True
+        if not self.is_utf8:
+            for at in np.flatnonzero(~doubted):
+                doubted[at] = not _is_utf8(self.lines.slice(at, 1))
+        if self._has(b"NaN") or self._has(b"Inf"):  # many times faster than the pattern
+            found = [match.start() for match in _NOT_FINITE.finditer(self.bytes[self._used].tobytes())]
+            doubted[self._rows_at(np.array(found, np.int64))] = True
+        for long in np.flatnonzero((lengths >= min(_DEPTH, _DIGITS)) & ~doubted).tolist():
+            doubted[long] = _may_exceed_limits(self.message(long))
+        return doubted
+
+    def _has(self, word: bytes) -> bool:
+        """Whether the word is anywhere: its first letter is rare, and looked for at all places at once."""
+        text = self.bytes[self._used]
+        at = np.flatnonzero(text == word[0])
+        at = at[at <= text.size - len(word)]
+        for place, letter in enumerate(word[1:], 1):
+            at = at[text[at + place] == letter]
+        return at.size > 0
+
+    def _without_braces(self) -> Mask:
+        """Messages that do not begin with `{` and end with `}`, but for a little white space (see `blocks`)."""
+        starts, lasts = self.starts.copy(), self.ends - 1
+        for _ in range(_SPACES_MAX):
+            inside = starts < lasts
+            starts += inside & _IS_SPACE[self._at(starts)]
+            lasts -= inside & _IS_SPACE[self._at(lasts)]
+        return (starts >= lasts) | (self._at(starts) != ord("{")) | (self._at(lasts) != ord("}"))
+
+    def _at(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+        """The bytes there; positions of empty messages may be outside."""
+        return self.bytes.take(positions, mode="clip") if self.bytes.size else np.zeros(len(positions), np.uint8)
+
+    def _rows_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return np.searchsorted(self.ends - self._used.start, positions, side="right")
+
+
+def _is_utf8(messages: pa.Array) -> bool:
+    try:
+        messages.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _may_exceed_limits(message: bytes) -> bool:
+    """Whether brackets or a number come near the limits."""
+    if message.count(b"{") + message.count(b"[") >= _DEPTH:
+        bare = np.frombuffer(_STRING.sub(b"", message), np.uint8)
+        opening = np.isin(bare, list(b"{[")).astype(np.int64)
+        closing = np.isin(bare, list(b"}]"))
+        if (opening - closing).cumsum().max(initial=0) >= _DEPTH:
+            return True
+    seen = _OF_NUMBER[np.frombuffer(message, np.uint8)[::_STRIDE]]
+    return bool((seen[1:] & seen[:-1]).any() and _LONG_NUMBER.search(message))
