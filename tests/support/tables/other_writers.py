@@ -55,6 +55,13 @@ def next_time(table: TestTable, after: str = "") -> str:
 
 def schedule_compaction(table: TestTable, *, time: str | None = None, without: Sequence[str] = ()) -> str:
     """Request a compaction of every file group, which leaves out the logs of the instants `without`; its time."""
+    return request_compaction(table, *planned_compaction(table, time=time, without=without))
+
+
+def planned_compaction(
+    table: TestTable, *, time: str | None = None, without: Sequence[str] = ()
+) -> tuple[str, dict[str, Any]]:
+    """The time and the plan of such a compaction, which is not requested yet."""
     time = time or next_time(table)
     operations: list[dict[str, Any]] = []
     for group in load_file_view(table.storage, table.timeline()).groups:
@@ -73,6 +80,11 @@ def schedule_compaction(table: TestTable, *, time: str | None = None, without: S
                 }
             )
     plan = {"operations": operations, "extraMetadata": {}, "version": 2, "missingSchedulePartitions": []}
+    return time, plan
+
+
+def request_compaction(table: TestTable, time: str, plan: dict[str, Any]) -> str:
+    """Request a planned compaction; its time."""
     create_requested(table.storage, time, COMPACTION, container("HoodieCompactionPlan", plan))
     return time
 

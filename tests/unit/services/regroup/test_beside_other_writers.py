@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, RESTORE
+from bucketingest.hudi.plans.clean_plan import CleanPlan
+from bucketingest.hudi.table.file_view import Group
+from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, Instant, State
 from bucketingest.hudi.timeline.timeline import create_requested, path_of
 from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import MergeInDoubt, PlanOutdated
@@ -18,7 +20,13 @@ from bucketingest.storage import StorageUnavailable
 from support.storage.crashing_storage import Crash
 from support.storage.passing_storage import PassingStorage
 from support.tables.clusterings import request_clustering
-from support.tables.other_writers import next_time, replace_file_groups, roll_back_completed
+from support.tables.other_writers import (
+    next_time,
+    planned_compaction,
+    replace_file_groups,
+    request_compaction,
+    roll_back_completed,
+)
 from support.tables.services.compactions import compact
 from support.tables.services.regroupings import made, merge_groups, merge_holder, planned
 from support.tables.services.snapshot import snapshot
@@ -223,6 +231,55 @@ class FailsAt(PassingStorage):
         if path.endswith(self._suffix):
             raise StorageUnavailable(path)
         act()
+
+
+def files_of(given: Scattered, groups: Iterable[Group]) -> list[tuple[str, str]]:
+    """Partition path and name of each file of the groups."""
+    return [
+        (partition, info.path.rpartition("/")[2])
+        for partition, file_id in groups
+        for info in given.storage.list(partition)
+        if file_id in info.path
+    ]
+
+
+def delete_files(given: Scattered, old: Iterable[Group]) -> None:
+    given.storage.delete_many("/".join(each) for each in files_of(given, old))
+
+
+def plan_to_delete_files(given: Scattered, old: Iterable[Group]) -> None:
+    files: dict[str, tuple[str, ...]] = {}
+    for partition, name in files_of(given, old):
+        files[partition] = (*files.get(partition, ()), name)
+    clean = Instant(next_time(given.table), CLEAN, State.REQUESTED)
+    given.storage.create(path_of(clean), CleanPlan(files, None, "").encode(given.storage.absolute))
+
+
+@pytest.mark.parametrize("cleans", [delete_files, plan_to_delete_files])
+def test_a_merge_is_not_undone_once_a_clean_takes_the_old_files(
+    given: Scattered, cleans: Callable[[Scattered, Iterable[Group]], None]
+) -> None:
+    """A compaction that was planned without the table's lock comes to light after the commit; then a clean."""
+    given.table.attempt().run(offsets(8, 9), [row("k1", amount=9, at=9)])
+    given.rows = snapshot(given.storage)
+    _, number = made(given.storage)
+    merge = MergeJournal(given.storage).plan(number)
+    assert merge is not None
+    old = merge.replaced
+    plan = planned_compaction(given.table)
+
+    def comes_to_light() -> None:
+        request_compaction(given.table, *plan)
+        raise StorageUnavailable("a test")
+
+    with pytest.raises(StorageUnavailable):
+        merge_holder(Paused(given.storage, "/done", comes_to_light)).commit(number)
+    cleans(given, old)
+    ended = merge_holder(given.storage).settle()
+    assert ended is not None
+    assert ended.end is MergeEnd.COMPLETED
+    delete_files(given, old)
+    assert snapshot(given.storage) == given.rows
 
 
 @pytest.mark.parametrize(

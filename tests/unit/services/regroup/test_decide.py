@@ -27,6 +27,7 @@ OTHER = b"nothing"
         (Facts(decided=COMMIT, completed=OTHER, changed="written to"), Step.END, MergeEnd.VOID),
         (Facts(decided=COMMIT, completed=COMMIT.content, changed="written to"), Step.UNDO, None),
         (Facts(decided=COMMIT, completed=COMMIT.content, changed="x", built_on=True), Step.END, MergeEnd.COMPLETED),
+        (Facts(decided=COMMIT, completed=COMMIT.content, changed="x", cleaned=True), Step.END, MergeEnd.COMPLETED),
         (Facts(decided=COMMIT, archived=True), Step.END, MergeEnd.COMPLETED),
     ],
 )

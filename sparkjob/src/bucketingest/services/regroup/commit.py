@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from bucketingest.hudi.naming import BaseFileName, join, split
+from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import replaced_by, replacing_commit
@@ -12,6 +14,7 @@ from bucketingest.hudi.rollback.rollback import rollbacks_of, rolled_back_since
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.timeline.instant import (
+    CLEAN,
     CLUSTERING,
     COMPACTION,
     LOG_COMPACTION,
@@ -94,6 +97,32 @@ def _groups_of(storage: Storage, instant: Instant) -> Iterator[Group]:
     yield from ((file.partition_path, file.file_id) for file in CommitMetadata.decode_files(data, path))
     if instant.action == REPLACE_COMMIT:
         yield from replaced_by(storage, instant)
+
+
+def is_cleaned(storage: Storage, timeline: Timeline, plan: MergePlan, old: Iterable[Group]) -> bool:
+    """Whether a clean took, or will take, the newest slice of an old group: Hudi deletes replaced groups whole."""
+    pending = (read_clean_plan(storage, each.request_time) for each in timeline.pending if each.action == CLEAN)
+    doomed = {path for clean in pending if clean is not None for path in clean.paths}
+    groups, listed = set(old), dict[str, set[str]]()
+    for new in plan.new_groups:
+        if new.replaced.isdisjoint(groups):
+            continue
+        path = new.partition_path
+        if path not in listed:
+            listed[path] = {info.path for info in storage.list_level(path).objects} - doomed
+        names = [each for at in listed[path] if (each := BaseFileName.try_parse(split(at)[1])) is not None]
+        for files in new.slices:
+            wanted = {join(path, name) for name in (files.base_file, *files.log_files) if name}
+            base = BaseFileName.try_parse(files.base_file or "")
+            # With a newer base file, which has their rows, a clean may take the older ones.
+            newer = (
+                each
+                for each in names
+                if each.file_id == files.file_id and (base is None or each.instant > base.instant)
+            )
+            if not wanted <= listed[path] and not any(newer):
+                return True
+    return False
 
 
 def missing_file(storage: Storage, stats: Iterable[WriteStat]) -> str | None:

@@ -46,6 +46,8 @@ class Facts:
     """Why the new groups must not take the place of the old ones: these were written to since, or files are missing."""
     built_on: bool = False
     """Whether another instant wrote to a new group: it is too late to take it back."""
+    cleaned: bool = False
+    """Whether files of the old groups are gone or about to be deleted: then their rows are in the new groups alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,6 @@ def decide(facts: Facts) -> Choice:
         return Choice(Step.COMPLETE, "its commit is decided")
     if facts.completed != decided.content:
         return Choice(Step.END, "it was closed", MergeEnd.VOID)
-    if facts.changed is not None and not facts.built_on:
+    if facts.changed is not None and not (facts.built_on or facts.cleaned):
         return Choice(Step.UNDO, facts.changed)
     return Choice(Step.END, "it is complete", MergeEnd.COMPLETED)

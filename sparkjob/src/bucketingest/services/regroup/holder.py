@@ -35,6 +35,7 @@ from bucketingest.services.regroup.commit import (
     decided_groups,
     decided_stats,
     hindrance,
+    is_cleaned,
     merge_commit,
     missing_file,
     written_since,
@@ -246,6 +247,7 @@ class MergeHolder:
             completed is None and timeline.is_archived(plan.instant) and is_archived(self._storage, plan.instant),
             changed,
             bool(written & new),
+            completed is not None and changed is not None and is_cleaned(self._storage, timeline, plan, old),
         )
 
     def _completed(self, plan: MergePlan, decided: Decided) -> bytes | None:
