@@ -66,6 +66,10 @@ class Options:
     restarts_max: int
 
 
+_DENIED: Final = (401, 403)
+"""Answers of the API server to who may not ask."""
+
+
 class Operator:
     """The operator. It runs until `stop`."""
 
@@ -243,11 +247,14 @@ class Operator:
     async def _watch(self, api: Api) -> None:
         """Let Kopf watch, forever: it ends when the API server fails for longer than it waits, or the CRD is away.
 
-        It starts after the CRD exists: it looks for it only at its start.
+        It starts after the CRD exists: it looks for it only at its start. Raises what Kopf ended with if the operator
+        may not watch: only a person can change that, and a process that ends is seen.
         """
         await self._listed.wait()
         while True:
             error = await KopfThread(self._event, self._options.namespaces).run()
+            if error is not None and getattr(error, "status", None) in _DENIED:
+                raise error
             log.warning("the watch of BucketIngests has ended and starts again", extra={"error": repr(error)})
             await asyncio.sleep(WATCH_AGAIN_SECONDS)
             await self._read_all(api)

@@ -72,6 +72,26 @@ def test_a_watch_that_has_ended_starts_again_once_the_definition_is_there(monkey
     assert watches == [3, 0], "it started again only after the definition was listed"
 
 
+def test_an_operator_that_may_not_watch_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Denied(Exception):
+        status = 403
+
+    class Ending:
+        def __init__(self, *_: object) -> None: ...
+
+        async def run(self) -> Exception | None:
+            return Denied()
+
+    async def watched() -> None:
+        operator = Operator(OPTIONS)
+        operator._listed.set()
+        await operator._watch(cast(Api, _Away()))
+
+    monkeypatch.setattr(wiring, "KopfThread", Ending)
+    with pytest.raises(Denied):
+        asyncio.run(watched())
+
+
 @pytest.mark.parametrize("ends", [True, False])
 def test_the_thread_of_kopf_says_why_it_ended_and_ends_when_it_is_no_longer_wanted(
     monkeypatch: pytest.MonkeyPatch, ends: bool
