@@ -43,6 +43,8 @@ WATCH_AGAIN_SECONDS: Final = 2.0
 HANGS_SECONDS: Final = 60.0
 EXECUTOR_SECONDS: Final = 1.0
 """Many executors start and end at the same time: one pass for all of them."""
+_DENIED: Final = (401, 403)
+"""Codes of the API server that say: you have no right to do this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,6 @@ class Options:
     lease_name: str
     settings: JobSettings
     restarts_max: int
-
-
-_DENIED: Final = (401, 403)
-"""Answers of the API server to who may not ask."""
 
 
 class Operator:

@@ -86,7 +86,7 @@ def _is_wider(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def converted_column(array: pa.Array, wanted: pa.Field) -> pa.Array:
-    """The same for a column. Raises BadFile."""
+    """A column's values in its type, as `converted` gives them. Raises BadFile, which names the column."""
     try:
         return converted(array, wanted.type)
     except pa.ArrowInvalid as error:

@@ -4,7 +4,7 @@
 
 A claim is created if absent, then renewed in place while its executor lives. Who ignores claims merges what another one
 merges too; both make the same file. An executor that is stopped gives its claim back: another one goes on at once. No
-claim is deleted: those of a chunk count how often an operation was begun by an executor that did not end it, whether it
+claim is deleted: those of a chunk count how often an executor started an operation that did not end it, whether it
 was killed or stopped, as a pod is that takes too much of its node.
 """
 
@@ -141,7 +141,7 @@ class Claims:
     def _given_up(self, claim: _Claim) -> dict[int, str]:
         before = (f"{self._root}/{claim.chunk}/{number}" for number in range(1, claim.number))
         begun = Counter(operation for _, operation in map(self._read, before) if operation is not None)
-        why = f"its merge was begun {ATTEMPTS_MAX} times and did not end (out of memory? pod evicted?)"
+        why = f"its merge was started {ATTEMPTS_MAX} times and did not end (out of memory? pod evicted?)"
         return {operation: why for operation, attempts in begun.items() if attempts >= ATTEMPTS_MAX}
 
     def _read(self, path: str) -> tuple[str | None, int | None]:

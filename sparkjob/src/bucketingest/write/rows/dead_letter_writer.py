@@ -98,7 +98,7 @@ def _completed(batch: pa.RecordBatch, instant_time: str) -> pa.RecordBatch:
 
 
 def _sample(table: pa.Table) -> str:
-    """Why and where; what the message says is nobody's business who reads a log."""
+    """Why the row was rejected, and where it came from. Not its content: that must not be in logs."""
     reason, detail, topic, partition, offset = (
         table[name][0].as_py() for name in ("reason", "detail", "topic", "partition", "offset")
     )
