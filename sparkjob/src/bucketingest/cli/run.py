@@ -66,7 +66,7 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
         from py4j.protocol import Py4JError, Py4JJavaError
 
         from bucketingest.stream.errors import JvmFailed, QueryFailed
-        from bucketingest.stream.spark.failures import essence
+        from bucketingest.stream.spark.failures import essence, got_no_answer
         from bucketingest.stream.spark.jvm import has_jvm, jvm_end, kill_jvm, stop_jvm
         from bucketingest.stream.spark.session import build_session, jvm_ahead, take_early_jvm
     except ImportError as error:
@@ -105,7 +105,9 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
             )
             progress = _watch(resource, running, job, stop_when)
             job.succeeded()
-        except (JvmFailed, Py4JError, ConnectionError) as error:  # the first caller sees that the JVM is gone
+        except Exception as error:  # the first caller sees that the JVM is gone
+            if not isinstance(error, JvmFailed | Py4JError | ConnectionError) and not got_no_answer(error):
+                raise
             if early is not None:
                 check_java()
             if how := jvm_end():

@@ -8,7 +8,7 @@ import logging
 import time
 from typing import Final
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
 from bucketingest.errors import BucketIngestError
@@ -18,7 +18,7 @@ from bucketingest.stream.files.query import FilesQueryFailed
 from bucketingest.stream.foreach_batch import StopRequested
 from bucketingest.stream.report.progress import Progress
 from bucketingest.stream.spark.executors import registered_executors
-from bucketingest.stream.spark.failures import essence
+from bucketingest.stream.spark.failures import essence, got_no_answer
 from bucketingest.stream.starter import Query, QueryStarter
 from bucketingest.write.errors import PositionLost
 
@@ -99,10 +99,7 @@ class RunningIngest:
             except SourceUnreachable as error:
                 self._wait_for_source(error)
             except (Py4JError, ConnectionError) as error:  # another OSError is of this process's disk, say
-                raise JvmFailed(
-                    "Spark's JVM is gone, killed or out of memory (spark.driver.memory); the next start finishes or "
-                    "rolls back what was started"
-                ) from error
+                raise _jvm_failed() from error
         return False
 
     def _has_ended(self) -> bool:
@@ -209,11 +206,18 @@ class RunningIngest:
         failure = error.__cause__ if isinstance(error, FilesQueryFailed) else self._function.failure
         if isinstance(failure, BucketIngestError | ConnectionError):
             raise failure
-        if isinstance(failure, Py4JError) and not isinstance(failure, Py4JJavaError):  # no answer: the JVM is gone
-            raise failure
+        if got_no_answer(failure):
+            raise _jvm_failed() from failure
         message, cause = essence(failure or error)
         details = f"{failure}\n{error}"
         failed = QueryFailed(f"the query ended with an error: {message}", cause, details)
         topics = self._starter.topics
         judged = failed if topics is None else topics.judged(failed, self._starter.coordinator.position)
         raise judged from (failure or error)
+
+
+def _jvm_failed() -> JvmFailed:
+    return JvmFailed(
+        "Spark's JVM is gone, killed or out of memory (spark.driver.memory); the next start finishes or rolls back "
+        "what was started"
+    )

@@ -1,11 +1,13 @@
 """The one line of Spark's stacks that says what went wrong."""
 
 import pytest
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkValueError
 
 from bucketingest.cli.exit_code_of_error import exit_code
 from bucketingest.exit_codes import ExitCode
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.spark.failures import essence
+from bucketingest.stream.spark.failures import essence, got_no_answer
 
 WORKER = """\
 An exception was thrown from the Python worker. Please see the stack trace below.
@@ -128,3 +130,40 @@ def test_an_error_without_text_has_its_name() -> None:
 
 def test_a_line_is_never_longer_than_a_screen_can_show() -> None:
     assert len(essence(RuntimeError("x: " + "y" * 100_000))[0]) == 600
+
+
+class Answered(Py4JJavaError):  # type: ignore[misc]
+    """Without a JVM that is asked for the text."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self)
+
+    def __str__(self) -> str:
+        return "An error occurred while calling o1.x"
+
+
+def wrapped(call: Exception) -> Exception:
+    """As `DataFrame.schema` wraps whatever a call raises."""
+    try:
+        try:
+            raise call
+        except Exception as error:  # noqa: BLE001 - as PySpark does
+            raise PySparkValueError(errorClass="CANNOT_PARSE_DATATYPE", messageParameters={"msg": str(error)})  # noqa: B904
+    except PySparkValueError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    "call", [Py4JNetworkError("no answer"), Py4JError("An error occurred while calling o440.schema")]
+)
+def test_a_call_without_an_answer_is_known_whatever_it_was_made_into(call: Exception) -> None:
+    assert got_no_answer(call)
+    assert got_no_answer(wrapped(call))
+
+
+def test_an_error_that_the_jvm_answered_with_is_none_of_them() -> None:
+    answered = Answered()
+    assert not got_no_answer(answered)
+    assert not got_no_answer(wrapped(answered))
+    assert not got_no_answer(ValueError("another"))
+    assert not got_no_answer(None)

@@ -1,9 +1,13 @@
-"""The one sentence that matters in Spark's message about a failed query: it holds stacks of two languages."""
+"""What a failure of Spark says: the one sentence that matters among stacks of two languages, and whether there was a
+JVM to say it.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from bucketingest.errors import BucketIngestError
 
@@ -48,6 +52,19 @@ def essence(error: BaseException) -> tuple[str, str | None]:
         first = f"{first.rstrip(';')}: {reason[1]}"
     known = isinstance(error, BucketIngestError) or first.startswith("[") or ": " in first
     return _cut(first if known else f"{type(error).__name__}: {first}"), None
+
+
+def got_no_answer(error: BaseException | None) -> bool:
+    """Whether the JVM did not answer a call, whatever this was made into: PySpark takes some for an error of its own
+    (`DataFrame.schema`: CANNOT_PARSE_DATATYPE). Pure.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _why_no_worker(text: str) -> str | None:
