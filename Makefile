@@ -6,6 +6,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+# Tests start many processes: each would compile all that it imports, which takes as long as the import.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first interpreter that runs and is new enough.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
