@@ -157,6 +157,11 @@ bench-operator: $(READY) ## the operator with 1,000 resources against a real API
 bench-operator-copies: $(READY) ## how the operator follows pods, compared with Kopf's index and the client's informer
 	PYTHONPATH=benchmarks:tools $(BIN)/python -m operator_bench.copies $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
 
+.PHONY: bench-operator-memory
+bench-operator-memory: $(READY) ## the operator's memory with 5,000 idle resources, and beside large objects of a tenant
+	PYTHONPATH=benchmarks:tools $(BIN)/python -m operator_bench.memory $(if $(RESOURCES),--resources $(RESOURCES)) \
+	  $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
+
 .PHONY: bench-starts
 bench-starts: $(READY) java connectors kafka-broker ## from `kubectl apply`, and from a killed driver, to the next commit, on one node (REPEATS=5 NAME=quick)
 	PYTHONPATH=benchmarks:tools:tests $(BIN)/python -m operator_bench.starts $(if $(REPEATS),--repeats $(REPEATS)) \

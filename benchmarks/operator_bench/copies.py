@@ -65,6 +65,7 @@ async def mirror() -> None:
             PODS,
             None,
             MANAGED,
+            asyncio.Lock(),
             keep=lambda pod: stamp_of(pod) or 0.0,
             changed=lambda _owner, _before, after: report(after or None),
         ).run()

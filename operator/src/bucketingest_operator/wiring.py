@@ -161,12 +161,14 @@ class Operator:
             await _cancel(parts)
 
     def _make_passes(self, api: Api, progress: ProgressClient, acts_in: Callable[[str], bool]) -> Passes:
-        readers = Readers(self._unreadable)
+        readers, turn = Readers(self._unreadable), asyncio.Lock()
         for namespace in self._options.namespaces or (None,):
             self._copies[namespace] = Copies(
-                Mirror[PodSeen](api, PODS, namespace, MANAGED, keep=readers.pod, changed=self._pod_changed),
-                Mirror[AnyJob](api, JOBS, namespace, MANAGED, keep=readers.job, changed=self._changed),
-                Mirror[ConfigSeen](api, CONFIG_MAPS, namespace, MANAGED, keep=readers.config, changed=self._changed),
+                Mirror[PodSeen](api, PODS, namespace, MANAGED, turn, keep=readers.pod, changed=self._pod_changed),
+                Mirror[AnyJob](api, JOBS, namespace, MANAGED, turn, keep=readers.job, changed=self._changed),
+                Mirror[ConfigSeen](
+                    api, CONFIG_MAPS, namespace, MANAGED, turn, keep=readers.config, changed=self._changed
+                ),
             )
         probe = ExecutorProbe(api, self._options.settings)
         observer = self._observer = Observer(api, progress, self._inventory, self._copies, probe, readers=readers)
@@ -269,18 +271,16 @@ class Operator:
         while True:
             known = {resource.uid: resource.version for resource in self._inventory}
             try:
-                found = [
-                    each
-                    for namespace in self._options.namespaces or (None,)
-                    for each in (await api.list(BUCKET_INGESTS, namespace))[0]
-                ]
+                there: set[str] = set()
+                for namespace in self._options.namespaces or (None,):
+                    async for page, _ in api.pages(BUCKET_INGESTS, namespace):
+                        for each in page:
+                            there.add(each["metadata"]["uid"])
+                            self._inventory.take(each, instead_of=known.get(each["metadata"]["uid"]))
             except ApiError as error:
                 log.warning("cannot list BucketIngests", extra={"error": str(error)})
                 await asyncio.sleep(5)
                 continue
-            there = {each["metadata"]["uid"] for each in found}
-            for each in found:
-                self._inventory.take(each, instead_of=known.get(each["metadata"]["uid"]))
             for uid in known.keys() - there:
                 self._inventory.forget(uid)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
@@ -28,13 +29,13 @@ class _Away:
             None,
         ]
 
-    async def list(self, *_: object) -> tuple[list[dict[str, Any]], str]:
+    async def pages(self, *_: object) -> AsyncIterator[tuple[list[dict[str, Any]], str]]:
         answer = self.answers.pop(0)
         if answer is not None:
             raise answer
         made = {"metadata": {"uid": UID, "name": "orders", "namespace": "ingest", "resourceVersion": "1"}}
         made["metadata"]["creationTimestamp"] = "2026-11-21T11:00:00Z"
-        return [{**made, "spec": bucket_ingest().spec.to_document()}], "1"
+        yield [{**made, "spec": bucket_ingest().spec.to_document()}], "1"
 
 
 def test_a_watch_that_has_ended_starts_again_once_the_definition_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

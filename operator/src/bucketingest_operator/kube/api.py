@@ -22,7 +22,8 @@ Object = dict[str, Any]
 CALL_SECONDS: Final = 5.0
 """Timeout of a call. A leader that has lost its lease has no open call any more when another one starts."""
 LIST_SECONDS: Final = 60.0
-_PAGE: Final = 500
+_PAGE: Final = 50
+"""Objects of a page: each may have 1.5 MB, and some of a tenant have."""
 _NOT_ABOUT_CONTENT: Final = frozenset({401, 404, 408, 409, 410, 429})
 _FAILURES: Final = (aiohttp.ClientError, TimeoutError, ValueError, OSError, ConfigException)
 """Of a call: no connection, no answer in time, no JSON, or credentials that cannot be renewed."""
@@ -148,17 +149,30 @@ class Api:
     async def list(
         self, kind: Kind, namespace: str | None, labels: str = "", *, fields: str = ""
     ) -> tuple[list[Object], str]:
-        """All objects with these labels and fields as they are now, and the list's version. In pages, from etcd."""
+        """All objects with these labels and fields as they are now, and the list's version. From etcd.
+
+        For few objects: of many, `pages` holds only some at a time.
+        """
         found: list[Object] = []
+        version = ""
+        async for page, newest in self.pages(kind, namespace, labels, fields=fields):
+            found += page
+            version = newest
+        return found, version
+
+    async def pages(
+        self, kind: Kind, namespace: str | None, labels: str = "", *, fields: str = ""
+    ) -> AsyncIterator[tuple[list[Object], str]]:
+        """The same a part at a time: what the caller does not keep of one is gone before the next is read."""
         params = {"limit": str(_PAGE), "labelSelector": labels, "fieldSelector": fields}
         params = {name: value for name, value in params.items() if value}
         while True:
             accept = _METADATA_ONLY if kind.metadata_only else None
             page = await self.call("GET", kind.path(namespace), params=params, accept=accept, seconds=LIST_SECONDS)
-            found += page.get("items") or []
-            metadata = page.get("metadata", {})
+            metadata = page.get("metadata") or {}
+            yield page.pop("items", None) or [], str(metadata.get("resourceVersion", ""))
             if not metadata.get("continue"):
-                return found, str(metadata.get("resourceVersion", ""))
+                return
             params = {**params, "continue": metadata["continue"]}
 
     async def watch(

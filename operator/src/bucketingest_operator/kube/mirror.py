@@ -31,6 +31,7 @@ class Mirror(Generic[T]):
         kind: What to copy.
         namespace: The namespace; None for the whole cluster.
         labels: Label selector, applied by the server.
+        turn: Held while everything is read: one mirror at a time, as pages of a tenant's objects can be large.
         keep: Makes what is kept of an object; None: keep nothing.
         changed: Called with the UID of a BucketIngest and the old and new value, after one of its objects changed.
     """
@@ -41,6 +42,7 @@ class Mirror(Generic[T]):
         kind: Kind,
         namespace: str | None,
         labels: str,
+        turn: asyncio.Lock,
         *,
         keep: Callable[[Object], T | None],
         changed: Callable[[str, T | None, T | None], None],
@@ -49,6 +51,7 @@ class Mirror(Generic[T]):
         self._kind = kind
         self._namespace = namespace
         self._labels = labels
+        self._turn = turn
         self._keep = keep
         self._changed = changed
         self._kept: dict[str, dict[str, T]] = defaultdict(dict)
@@ -76,8 +79,7 @@ class Mirror(Generic[T]):
 
     async def _follow(self) -> None:
         """Read all, then watch changes until it is time to read all again."""
-        objects, version = await self._api.list(self._kind, self._namespace, self._labels)
-        self._replace(objects)
+        version = await self._read_all()
         self.synced.set()
         clock = asyncio.get_running_loop()
         end = clock.time() + RELIST_SECONDS * random.uniform(0.8, 1.2)  # noqa: S311
@@ -94,12 +96,18 @@ class Mirror(Generic[T]):
             if clock.time() - started < 1:
                 await asyncio.sleep(1)  # do not loop without a pause if a server ends every watch immediately
 
-    def _replace(self, objects: list[Object]) -> None:
-        there = {each["metadata"]["uid"] for each in objects}
-        for each in objects:
-            self._take(each)
+    async def _read_all(self) -> str:
+        """Read all objects, each page as it comes, and return their version."""
+        there, version = set(), ""
+        async with self._turn:
+            async for page, newest in self._api.pages(self._kind, self._namespace, self._labels):
+                version = newest
+                for each in page:
+                    there.add(each["metadata"]["uid"])
+                    self._take(each)
         for uid in self._owners.keys() - there:
             self._forget(uid)
+        return version
 
     def _take(self, each: Object) -> None:
         uid = each["metadata"]["uid"]

@@ -39,6 +39,11 @@ class Shown:
     memory: Memory
     values: Values
 
+    @property
+    def rests(self) -> bool:
+        """Whether nothing of it counts on. Its counters at zero are left out: many of these make no large scrape."""
+        return self.resource.status.phase in _RESTING
+
 
 def _info(one: Shown) -> Iterator[str]:
     yield f'bucketingest_resource_info{{{one.who},phase="{_phase(one)}"}} 1\n'
@@ -52,7 +57,7 @@ def _phases(one: Shown) -> Iterator[str]:
 
 def _conditions(one: Shown) -> Iterator[str]:
     truths = {each.type: _TRUTH.get(each.status, -1) for each in one.resource.status.conditions or ()}
-    for each in ALL_CONDITIONS:
+    for each in truths if one.rests else ALL_CONDITIONS:
         yield f'bucketingest_resource_condition{{{one.who},condition="{each}"}} {truths.get(each, -1)}\n'
 
 
@@ -150,12 +155,15 @@ class ResourceMetrics:
         for name, kind, text, lines in _LABELLED:
             yield from _head(name, kind, text)
             for one in shown:
-                yield from lines(one)
+                found = lines(one)
+                if one.rests and kind != "gauge":
+                    found = iter(_unless_zero(tuple(found)))
+                yield from found
         for name, kind, text in _PLAIN:
             yield from _head(name, kind, text)
             for one in shown:
                 value = one.values.get(name)
-                if value is not None:
+                if value is not None and (value or kind == "gauge" or not one.rests):
                     yield f"{name}{{{one.who}}} {value}\n"
 
     def _shown(self) -> list[Shown]:
@@ -174,6 +182,10 @@ class ResourceMetrics:
                 log.warning("metrics of a resource cannot be computed", extra={**about, "error": type(error).__name__})
             found.append(Shown(who, resource, memory, values))
         return found
+
+
+def _unless_zero(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return () if all(line.endswith((" 0\n", " 0.0\n")) for line in lines) else lines
 
 
 def _escaped(text: str) -> str:

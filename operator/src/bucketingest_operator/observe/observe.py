@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -156,12 +156,12 @@ class Observer:
     async def _look_live(self, resource: Resource) -> Look:
         read = self._readers
         labels, where = f"{UID_LABEL}={resource.uid}", resource.namespace
-        (pods, _), (jobs, _), (configs, _) = await asyncio.gather(
-            self._api.list(PODS, where, labels),
-            self._api.list(JOBS, where, labels),
-            self._api.list(CONFIG_MAPS, where, labels),
+        pods, jobs, configs = await asyncio.gather(
+            _read_all(self._api.pages(PODS, where, labels), read.pod),
+            _read_all(self._api.pages(JOBS, where, labels), read.job),
+            _read_all(self._api.pages(CONFIG_MAPS, where, labels), read.config),
         )
-        return Look(_read(pods, read.pod), _read(jobs, read.job), _read(configs, read.config), live=True)
+        return Look(pods, jobs, configs, live=True)
 
     async def _nodes_gone(self, pods: Sequence[PodSeen]) -> set[str]:
         """Nodes that are no longer a part of the cluster, of pods that should have ended and have not."""
@@ -267,8 +267,8 @@ def attempt_inputs(look: Look) -> dict[int, AttemptInput]:
     return {**by_pods, **by_configs}
 
 
-def _read(objects: Sequence[Object], read: Callable[[Object], T | None]) -> list[T]:
-    return [each for each in map(read, objects) if each is not None]
+async def _read_all(pages: AsyncIterator[tuple[list[Object], str]], read: Callable[[Object], T | None]) -> list[T]:
+    return [kept async for page, _ in pages for each in page if (kept := read(each)) is not None]
 
 
 def _of(kind: type[T], found: Sequence[object]) -> list[T]:

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from bucketingest.spec.job_report import InflightReport, LagReport
-from bucketingest.spec.status import Condition, LastCommit, ServicesStatus
+from bucketingest.spec.status import Condition, LastCommit, Phase, ServicesStatus
 from bucketingest_operator.counts import RESTART_CLASSES, Counts
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
 from bucketingest_operator.observe.inventory import Inventory
@@ -103,6 +103,24 @@ def test_metrics_disappear_with_the_resource_and_with_the_leadership() -> None:
     shown.leads = True
     shown.inventory.forget(UID)
     assert shown.count() == 0
+
+
+@pytest.mark.parametrize("phase", ["Suspended", "Completed"])
+def test_of_a_resource_at_rest_no_counter_at_zero_is_shown(phase: Phase) -> None:
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    ready = Condition.model_validate({"type": "Ready", "status": "False", "reason": phase, "lastTransitionTime": now})
+    status = status_with(phase=phase, conditions=(ready,)).to_document()
+    assert Shown(status).count() < 25
+    assert Shown(status).value("bucketingest_resource_phase", phase="Running") == 0
+    assert Shown(status).value("bucketingest_resource_condition", condition="Ready") == 0
+    counts = Counts(rows=7)
+    counts.restarts["DriverLost"] = 1
+    shown = Shown(status, Memory(counts=counts))
+    assert shown.value("bucketingest_resource_rows_total") == 7
+    assert [shown.value("bucketingest_restarts_total", **{"class": each}) for each in ("DriverLost", "Evicted")] == [
+        1,
+        0,
+    ]
 
 
 def test_promises_are_those_of_the_spec() -> None:

@@ -171,8 +171,8 @@ class _Listed:
         self.objects = list(objects)
         self.watched = asyncio.Event()
 
-    async def list(self, *_: object) -> tuple[list[Object], str]:
-        return self.objects, "7"
+    async def pages(self, *_: object) -> AsyncIterator[tuple[list[Object], str]]:
+        yield self.objects, "7"
 
     async def watch(self, *_: object, **__: object) -> AsyncIterator[tuple[str, Object]]:
         self.watched.set()
@@ -187,7 +187,13 @@ def test_a_mirror_has_the_other_objects() -> None:
         api = _Listed(hostile, good)
         readers = Readers(Unreadable())
         mirror = Mirror[PodSeen](
-            cast(Api, api), PODS, None, MANAGED, keep=readers.pod, changed=lambda _owner, _before, _after: None
+            cast(Api, api),
+            PODS,
+            None,
+            MANAGED,
+            asyncio.Lock(),
+            keep=readers.pod,
+            changed=lambda _owner, _before, _after: None,
         )
         running = asyncio.create_task(mirror.run())
         done, _ = await asyncio.wait([running, asyncio.create_task(api.watched.wait())], return_when="FIRST_COMPLETED")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
@@ -68,6 +68,7 @@ _VALUES: st.SearchStrategy[Any] = st.sampled_from(
 
 
 @settings(max_examples=300, deadline=None)
+@example([(("services", "home"), "")])
 @given(st.lists(st.tuples(st.sampled_from(_places(_WHOLE)), _VALUES), min_size=1, max_size=4))
 def test_no_report_ends_a_pass_or_a_scrape(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     forged = json.loads(json.dumps(_WHOLE))

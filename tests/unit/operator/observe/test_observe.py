@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
@@ -158,8 +159,8 @@ class Listing:
     def __init__(self, *found: dict[str, Any]) -> None:
         self._found = list(found)
 
-    async def list(self, _kind: object, _namespace: str, _labels: str) -> tuple[list[dict[str, Any]], str]:
-        return self._found, "1"
+    async def pages(self, *_: object) -> AsyncIterator[tuple[list[dict[str, Any]], str]]:
+        yield self._found, "1"
 
 
 def test_a_live_look_leaves_out_objects_with_our_label_that_are_not_of_our_making() -> None:

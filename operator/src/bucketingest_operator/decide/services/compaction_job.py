@@ -127,7 +127,7 @@ def _take(work: Pass, report: ServicesReport) -> None:
     at = report.compacting_at
     work.draft.services = ServicesStatus(
         mode=report.mode or "inline",
-        home=report.home,
+        home=report.home or None,
         why=None if report.why is None else shortened(report.why),
         pending=report.compacting or None,
         pendingSince=None if at is None else at.replace(microsecond=0),
