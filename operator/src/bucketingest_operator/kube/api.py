@@ -18,6 +18,8 @@ from bucketingest_operator.kube.kinds import Kind
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
+Page = tuple[list[Object], str]
+"""Some objects of a list, and the list's version."""
 
 CALL_SECONDS: Final = 5.0
 """Timeout of a call. A leader that has lost its lease has no open call any more when another one starts."""
@@ -162,7 +164,7 @@ class Api:
 
     async def pages(
         self, kind: Kind, namespace: str | None, labels: str = "", *, fields: str = ""
-    ) -> AsyncIterator[tuple[list[Object], str]]:
+    ) -> AsyncIterator[Page]:
         """The same a part at a time: what the caller does not keep of one is gone before the next is read."""
         params = {"limit": str(_PAGE), "labelSelector": labels, "fieldSelector": fields}
         params = {name: value for name, value in params.items() if value}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from bucketingest_operator.kube.api import Api, ApiError, NotFound, Object
+from bucketingest_operator.kube.api import Api, ApiError, NotFound, Object, Page
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, JOBS, NODES, PODS
 from bucketingest_operator.kube.mirror import Mirror
 from bucketingest_operator.manifests.attempt_objects import PREFLIGHT_ROLE, UID_LABEL
@@ -156,12 +156,13 @@ class Observer:
     async def _look_live(self, resource: Resource) -> Look:
         read = self._readers
         labels, where = f"{UID_LABEL}={resource.uid}", resource.namespace
-        pods, jobs, configs = await asyncio.gather(
+        jobs: Awaitable[list[AnyJob]] = _read_all(self._api.pages(JOBS, where, labels), read.job)
+        looks = asyncio.gather(
             _read_all(self._api.pages(PODS, where, labels), read.pod),
-            _read_all(self._api.pages(JOBS, where, labels), read.job),
+            jobs,
             _read_all(self._api.pages(CONFIG_MAPS, where, labels), read.config),
         )
-        return Look(pods, jobs, configs, live=True)
+        return Look(*await looks, live=True)
 
     async def _nodes_gone(self, pods: Sequence[PodSeen]) -> set[str]:
         """Nodes that are no longer a part of the cluster, of pods that should have ended and have not."""
@@ -267,7 +268,7 @@ def attempt_inputs(look: Look) -> dict[int, AttemptInput]:
     return {**by_pods, **by_configs}
 
 
-async def _read_all(pages: AsyncIterator[tuple[list[Object], str]], read: Callable[[Object], T | None]) -> list[T]:
+async def _read_all(pages: AsyncIterator[Page], read: Callable[[Object], T | None]) -> list[T]:
     return [kept async for page, _ in pages for each in page if (kept := read(each)) is not None]
 
 
