@@ -103,6 +103,7 @@ class Schedule:
         )
         self._looks = (
             not self._visitors.late_rollbacks
+            and self._arranged.late_cleans is None
             and features.is_fixed
             and not features.archives
             and features.serves is None

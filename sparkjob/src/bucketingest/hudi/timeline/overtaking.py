@@ -95,21 +95,26 @@ def left_out(
 
 
 def swept_away(
-    storage: Storage, cleans: Iterable[Instant], instants: Collection[Committed]
+    storage: Storage, timeline: Timeline, cleans: Iterable[Instant], instants: Collection[Committed]
 ) -> Iterator[tuple[Committed, str]]:
-    """Instants with a file in a partition that a completed clean deleted as a whole, each with what deleted it. Such a
-    clean also deletes what was written after it was planned. Opens the plan of each clean.
+    """Instants with a file in a partition that a completed clean deleted as a whole, each with what deleted it. Hudi
+    plans that when all file groups of the partition were replaced, and deletes also what was written since.
+
+    No time says what the planner saw: it looks before it chooses its request time. So a file counts as lost unless its
+    file group was replaced, or its instant completed before the writes that the clean retains. Opens the plan of each
+    clean.
     """
     for clean in cleans:
-        late = [
-            instant
-            for instant in instants
-            if clean.request_time < instant.completion_time and instant.request_time < (clean.completion_time or "")
-        ]
-        plan = read_clean_plan(storage, clean.request_time) if late else None
-        for instant in late if plan is not None and plan.partitions else ():
-            for file in instant.files():
-                if plan is not None and file.partition_path in plan.partitions:
+        before = [instant for instant in instants if instant.request_time < (clean.completion_time or "")]
+        plan = read_clean_plan(storage, clean.request_time) if before else None
+        if plan is None or not plan.partitions:
+            continue
+        retained_from = plan.earliest.request_time if plan.earliest else ""
+        replaced = replaced_file_groups(storage, timeline)
+        for instant in before:
+            for file in instant.files() if instant.completion_time > retained_from else ():
+                group = file.partition_path, file.file_id
+                if file.partition_path in plan.partitions and group not in replaced:
                     yield instant, f"clean {clean.request_time}, which deleted partition {file.partition_path!r},"
                     break
 
@@ -132,7 +137,7 @@ def came_too_late(storage: Storage, timeline: Timeline, instant: Instant) -> str
     newer = [compaction for compaction in timeline.compactions if compaction > committed.completion_time]
     for _, compaction in left_out(storage, newer, [committed]):
         return compaction
-    for _, clean in swept_away(storage, completed_cleans(timeline, instant.request_time), [committed]):
+    for _, clean in swept_away(storage, timeline, completed_cleans(timeline, instant.request_time), [committed]):
         return clean
     replaced = replaced_file_groups(storage, timeline, before=committed.completion_time)
     if replaced and any((file.partition_path, file.file_id) in replaced for file in committed.files()):

@@ -208,7 +208,8 @@ def audit(
     instants = [Committed.of(storage, instant) for instant in active.values()]
     instants += journal.archived(active)
     overtaken = set()
-    for instant, by in (*left_out(storage, new, instants), *swept_away(storage, cleans, instants)):
+    lost = (*left_out(storage, new, instants), *swept_away(storage, timeline, cleans, instants))
+    for instant, by in lost:
         time, extra = instant.request_time, {"instant": instant.request_time, "by": by}
         if journal.is_overtaken(time):
             if journal.why_overtaken(time) == by:  # found on behalf of this pipeline while it was idle

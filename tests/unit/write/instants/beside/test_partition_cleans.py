@@ -12,7 +12,7 @@ from bucketingest.hudi.timeline.timeline import complete, create_inflight, creat
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from support.simulation.records import container
-from support.tables.other_writers import next_time
+from support.tables.other_writers import next_time, replace_file_groups
 from support.tables.table_runs import Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -47,10 +47,17 @@ def finish_clean(table: TestTable, time: str) -> None:
     complete(table.storage, time, next_time(table), CleanMetadata(time, {}, "", "").encode(), CLEAN)
 
 
+def replace_partition(table: TestTable, partition: str) -> None:
+    groups = {row["_hoodie_file_name"] for row in table.visible_rows() if row["_hoodie_partition_path"] == partition}
+    replace_file_groups(table, {partition: sorted(groups)})
+
+
 @pytest.fixture
 def attempt(table: TestTable) -> Attempt:
+    """Its first micro-batch is complete, and all file groups of `eu` were replaced since."""
     started = table.attempt()
     started.run(*FIRST)
+    replace_partition(table, "eu")
     return started
 
 
@@ -66,7 +73,7 @@ def test_rows_that_were_committed_between_plan_and_deletion_are_ingested_again(
     again = table.attempt()
     assert again.start.verdict is StartVerdict.REWOUND
     again.go_on(SECOND, THIRD)
-    assert set(table.visible_keys()) == {"k1", "k2", "k3", "k4"}, "k0 was there when the clean was planned"
+    assert set(table.visible_keys()) == {"k1", "k2", "k3", "k4"}, "k0 was replaced"
     last = table.attempt()
     assert last.start.verdict is StartVerdict.IN_STEP, "once"
     assert table.leftovers() == []
@@ -99,10 +106,25 @@ def test_rows_that_were_deleted_before_their_commit_are_ingested_again(table: Te
     assert table.attempt().start.verdict is StartVerdict.IN_STEP
 
 
+def test_rows_that_the_planner_did_not_see_are_ingested_again_though_its_request_is_later(
+    table: TestTable, attempt: Attempt
+) -> None:
+    attempt.run(*SECOND)
+    clean = plan_clean(table, "eu")  # the look on which it is planned came before the commit
+    delete(table, "eu")
+    finish_clean(table, clean)
+    with pytest.raises(PositionLost, match="their rows are ingested again"):
+        attempt.run(*THIRD)
+    table.attempt().go_on(SECOND, THIRD)
+    assert set(table.visible_keys()) == {"k1", "k2", "k3", "k4"}
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP, "once"
+
+
 def test_a_clean_of_another_partition_or_before_the_commit_changes_nothing(table: TestTable, attempt: Attempt) -> None:
     clean = plan_clean(table, "asia")
     attempt.run(*SECOND)
     finish_clean(table, clean)
+    replace_partition(table, "us")
     delete(table, "us")
     finish_clean(table, plan_clean(table, "us"))
     attempt.run(*THIRD)
