@@ -88,7 +88,7 @@ def test_the_definition_can_be_left_to_another_owner(tmp_path: Path) -> None:
 def test_the_operator_reads_the_settings_that_the_chart_writes(tmp_path: Path, values: Manifest) -> None:
     loaded = job_settings(tmp_path, values)
     wanted = values.get("job", {})
-    assert loaded.image == wanted.get("image", "bucketingest-job:0.1.0")
+    assert loaded.image == wanted.get("image", "bucketingest-job:0.2.0")
     assert list(loaded.env_from_secrets) == wanted.get("envFromSecrets", [])
     assert [dict(each) for each in loaded.volumes] == wanted.get("volumes", [])
 

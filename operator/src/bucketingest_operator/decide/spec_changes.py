@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.fields.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 from bucketingest.spec.model import BucketIngest
-from bucketingest_operator.decide.first_release import FIXED_INDEX_FIELDS, FIXED_TABLE_FIELDS, with_first_defaults
 from bucketingest_operator.manifests.spark_ports import JAVA_VARIABLE, SECRET_VARIABLE
 from bucketingest_operator.observation import AttemptInput
 
@@ -62,13 +60,20 @@ class Change(Enum):
 def digest(wanted: BucketIngest) -> str:
     """Short hash of everything that a driver is started with.
 
-    A version that adds a field with a default must not restart every driver: the hash covers what is not default, and
-    the defaults of the first release. The Jobs of table services are left out: the operator alone reads it.
+    A version that adds a field with a default must not restart every driver: the hash covers only what is not default.
+    The Jobs of table services are left out: the operator alone reads it.
     """
-    document = with_first_defaults(wanted.spec.to_document(defaults=False))
-    document["services"]["compaction"].pop("job", None)
-    document["services"].pop("whileSuspended", None)
-    return _hash({name: value for name, value in document.items() if name not in NO_RESTART})
+    document = wanted.spec.to_document(defaults=False)
+    services = document.get("services", {})
+    services.get("compaction", {}).pop("job", None)
+    services.pop("whileSuspended", None)
+    return _hash(_said({name: value for name, value in document.items() if name not in NO_RESTART}))
+
+
+def _said(document: dict[str, Any]) -> dict[str, Any]:
+    """Without sections that say nothing: `commit: {}` is as no `commit`."""
+    inner = {name: _said(value) if isinstance(value, dict) else value for name, value in document.items()}
+    return {name: value for name, value in inner.items() if value != {}}
 
 
 def compaction_digest(wanted: BucketIngest) -> str:
@@ -82,15 +87,10 @@ def compaction_digest(wanted: BucketIngest) -> str:
 
 def fixed_digest(wanted: BucketIngest) -> str:
     """Short hash of the fields that can never change for a table. Like `digest`, it survives new fields."""
-    table = with_first_defaults(wanted.spec.to_document(defaults=False))["table"]
-    fixed = _chosen(table, FIXED_TABLE_FIELDS, IMMUTABLE_TABLE_FIELDS)
-    return _hash({**fixed, "index": _chosen(table["index"], FIXED_INDEX_FIELDS, IMMUTABLE_INDEX_FIELDS)})
-
-
-def _chosen(document: Mapping[str, Any], first: Sequence[str], now: Sequence[str]) -> dict[str, Any]:
-    """The values of fields: of those of the first release also where they are absent."""
-    added = {name: document[name] for name in now if name in document}
-    return {**{name: document.get(name) for name in first}, **added}
+    table = wanted.spec.to_document(defaults=False)["table"]
+    index = table.get("index", {})
+    fixed = {name: table[name] for name in IMMUTABLE_TABLE_FIELDS if name in table}
+    return _hash({**fixed, "index": {name: index[name] for name in IMMUTABLE_INDEX_FIELDS if name in index}})
 
 
 def change_since(attempt_input: AttemptInput, wanted: BucketIngest) -> Change:

@@ -71,7 +71,7 @@ class PodSeen:
         phase: The phase in Kubernetes; not reliable, unlike `state`.
         terminating: It has a deletion timestamp.
         mounting_since: Since when it is on a node that has not set up its volumes and network.
-        rpc_secret: Name of the Secret of Spark's ports that it mounts; "" for a pod of a release up to 0.1.0.
+        rpc_secret: Name of the Secret of Spark's ports that it mounts; "" if it mounts none.
     """
 
     uid: str
