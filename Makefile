@@ -206,7 +206,24 @@ lock: | $(UV) ## lock requirements/*.txt again, keep versions that still fit (LO
 	$(COMPILE) sparkjob/pyproject.toml --extra spark --extra cli -c requirements/dev.txt -o requirements/job.txt
 	$(COMPILE) operator/pyproject.toml -c requirements/dev.txt -o requirements/operator.txt
 	$(COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
+	$(COMPILE) requirements/release.in -o requirements/release.txt
 	$(COMPILE) requirements/oracle.in -o requirements/oracle.txt
+
+RELEASE_VENV := build/release-venv
+$(RELEASE_VENV)/.ready: requirements/release.txt | $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) $(RELEASE_VENV)
+	$(UV) pip sync --quiet --require-hashes --python $(RELEASE_VENV)/bin/python $<
+	touch $@
+
+# IMAGES=1: also both images, for this machine's architecture.
+.PHONY: release
+release: $(READY) $(RELEASE_VENV)/.ready helm ## make a release into build/release: wheels, chart, bills of materials, checksums (IMAGES=1)
+	PYTHONPATH=tools $(BIN)/python -m release make --out build/release --cyclonedx $(RELEASE_VENV)/bin/cyclonedx-py $(if $(IMAGES),--images)
+
+.PHONY: version
+version: $(READY) ## write the version into every file that has it (VERSION=0.3.0)
+	$(if $(VERSION),,$(error name it: make version VERSION=0.3.0))
+	PYTHONPATH=tools $(BIN)/python -m release version $(VERSION)
 
 .PHONY: clean
 clean: ## remove all generated files from the work tree, also .venv

@@ -91,6 +91,17 @@ class Builder:
         run([*self._command, "tag", image.local, name])
         run([*self._command, "push", "--quiet", name])
 
+    def save(self, image: Image, file: Path, tag: str) -> None:
+        """Write an image into a file that `docker load` takes, under its name and this tag. Raises ClusterError."""
+        name = f"{image.repository}:{tag}"
+        say(f"writing {file}")
+        file.unlink(missing_ok=True)
+        if self.program == "buildah":
+            run([*self._command, "push", "--quiet", image.local, f"docker-archive:{file}:{name}"])
+            return
+        run([*self._command, "tag", image.local, name])
+        run([*self._command, "save", "--output", str(file), name])
+
     def _environment(self) -> dict[str, str]:
         if self.program != "buildah":
             return {**os.environ, "DOCKER_BUILDKIT": "1"}

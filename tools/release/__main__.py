@@ -1,0 +1,41 @@
+"""`python -m release`: make a release into a folder, or write its version into every file."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from release import artifacts
+from release.versions import version, write_version
+
+
+def main() -> None:
+    """Make what the arguments name."""
+    parser = argparse.ArgumentParser(prog="release", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    make = commands.add_parser("make", help="make wheels, chart, bills of materials, checksums, and perhaps images")
+    make.add_argument("--out", type=Path, required=True, help="folder; what is in it is deleted")
+    make.add_argument("--cyclonedx", type=Path, required=True, help="the program cyclonedx-py")
+    make.add_argument("--images", action="store_true", help="also the images, for this machine's architecture")
+    write = commands.add_parser("version", help="write the version everywhere")
+    write.add_argument("number")
+    arguments = parser.parse_args()
+    if arguments.command == "version":
+        write_version(arguments.number)
+        return
+    number, out = version(), arguments.out.resolve()
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    artifacts.make_wheels(out)
+    artifacts.make_chart(out)
+    artifacts.make_bills_of_materials(out, arguments.cyclonedx)
+    if arguments.images:
+        artifacts.make_images(out, number)
+    artifacts.write_sums(out)
+    sys.stdout.write("".join(f"{file.stat().st_size:>12,}  {file.name}\n" for file in sorted(out.iterdir())))
+
+
+if __name__ == "__main__":
+    main()

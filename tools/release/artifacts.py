@@ -1,0 +1,83 @@
+"""The files of a release: wheels, the chart, what each image is made of, images, and their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from devcluster.binaries import find_tool
+from devcluster.images.project import TARGETS, builder
+from devservers.locations import PROJECT_ROOT
+from release.oci import write_chart_archive
+
+SUMS: Final = "SHA256SUMS"
+_CHART: Final = PROJECT_ROOT / "charts" / "bucketingest"
+# The image's name, and the locked packages and the project that it is made of.
+_IMAGES: Final = {"job": "sparkjob", "operator": "operator"}
+_MAVEN_PLUGIN: Final = "org.cyclonedx:cyclonedx-maven-plugin:2.9.1:makeBom"
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+def make_wheels(out: Path) -> None:
+    """Wheels of job and operator; two builds of one commit give the same bytes."""
+    when = _run(["git", "log", "-1", "--format=%ct"], PROJECT_ROOT).strip()
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": when}
+    for project in _IMAGES.values():
+        command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(out)]
+        _run(command, PROJECT_ROOT / project, environment)
+
+
+def make_chart(out: Path) -> None:
+    """The chart as `helm package` makes it, and as an OCI artifact."""
+    metadata = yaml.safe_load((_CHART / "Chart.yaml").read_text())
+    _run([find_tool("helm"), "package", str(_CHART), "--destination", str(out)], PROJECT_ROOT)
+    name = f"{metadata['name']}-{metadata['version']}"
+    write_chart_archive(out / f"{name}.tgz", metadata, out / f"{name}-chart.oci.tar")
+
+
+def make_bills_of_materials(out: Path, cyclonedx: Path) -> None:
+    """Which packages each image has, as CycloneDX: Python's with the hashes that are installed, and the job's jars."""
+    for image, project in _IMAGES.items():
+        requirements = PROJECT_ROOT / "requirements" / f"{image}.txt"
+        about = PROJECT_ROOT / project / "pyproject.toml"
+        file = out / f"bucketingest-{image}.python.cdx.json"
+        options = ["--pyproject", str(about), "--output-format", "JSON", "--output-reproducible", "-o", str(file)]
+        _run([str(cyclonedx), "requirements", str(requirements), *options], PROJECT_ROOT)
+    name = "bucketingest-job.java.cdx"
+    where = [f"-DoutputDirectory={out}", f"-DoutputName={name}", "-DoutputFormat=json", "-DoutputReactorProjects=false"]
+    _run(["mvn", "-B", "-q", "-f", "sparkjob/connectors/pom.xml", _MAVEN_PLUGIN, *where], PROJECT_ROOT)
+
+
+def make_images(out: Path, version: str) -> None:
+    """Both images for this machine's architecture, as archives. Another architecture is built on a machine of it."""
+    built = builder()
+    architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
+    for target in TARGETS:
+        image = built.build(target)
+        built.save(image, out / f"{image.repository}-{version}-{architecture}.tar", version)
+
+
+def write_sums(out: Path) -> None:
+    """The checksums of all files, as `sha256sum --check` reads them."""
+    files = sorted(file for file in out.iterdir() if file.is_file() and file.name != SUMS)
+    lines = [f"{_sum(file)}  {file.name}\n" for file in files]
+    (out / SUMS).write_text("".join(lines))
+
+
+def _sum(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}".rstrip())
+    return done.stdout
