@@ -84,8 +84,8 @@ async def _large_objects(api: Api, config_maps: int, pods: int) -> Case:
 
     await _create_all(api, [made(number) for number in range(config_maps + pods)])
     highest, notes = await _highest_of_operator(0)
-    await api.delete_all(CONFIG_MAPS, NAMESPACE, MANAGED)
-    await api.delete_all(PODS, NAMESPACE, MANAGED)
+    for kind in (CONFIG_MAPS, PODS):
+        await api.call("DELETE", kind.path(NAMESPACE), params={"labelSelector": MANAGED}, seconds=60)
     what = f"Highest memory of a start beside {config_maps} ConfigMaps and {pods} pods of 250 KB with its labels"
     return _case("operator-memory-large-objects", what, highest, notes, config_maps + pods)
 

@@ -201,11 +201,13 @@ class Contact:
 
     Attributes:
         report: Its newest answer; None if it has never answered.
-        unreachable_since: Since when it has not answered; None if it just answered.
+        unreachable_since: Since when it has not answered; None if it has answered.
+        read_at: When its answer came; None: just now.
     """
 
     report: ProgressReport | None = None
     unreachable_since: datetime | None = None
+    read_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,11 @@ from bucketingest_operator.work_queue import WorkQueue
 log = logging.getLogger(__name__)
 
 WORKERS: Final = 48
-"""Passes at the same time. They mostly wait: for the API server, and for drivers that may not answer."""
+"""Passes at the same time. They mostly wait for the API server."""
+POLLERS: Final = 64
+"""Drivers that are asked at the same time."""
+POLL_SECONDS: Final = 3.0
+"""A pass waits so long for the driver's answer, which causes one, before it decides without."""
 PASS_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 8.0
 BACKOFF_CAP: Final = 60.0
@@ -107,6 +111,7 @@ class Passes:
         self._inventory = inventory
         self._observer = observer
         self._queue = queue
+        self._polls = WorkQueue(queue.group_of)
         self._acts_in = acts_in
         self._metrics = metrics
         self.actor: Actor | None = None
@@ -134,6 +139,22 @@ class Passes:
         self._observer.forget(uid)
         self.budget.forget(uid)
         self._queue.discard(uid)
+        self._polls.discard(uid)
+
+    async def poll(self) -> None:
+        """Ask drivers that are due, one after the other, forever: no pass waits for an answer."""
+        while True:
+            uid = await self._polls.take()
+            try:
+                resource, memory = self._inventory.get(uid), self._memories.get(uid)
+                if resource is not None and memory is not None and self.may_act(resource.namespace):
+                    memory.talk = await self._observer.ask(resource, memory.talk)
+                    self._queue.add(uid)
+            except Exception:
+                log.exception("a driver could not be asked", extra={"uid": uid})
+                self._polls.add(uid, BACKOFF_CAP)
+            finally:
+                self._polls.done(uid)
 
     async def work(self) -> None:
         """Make passes, one after the other, forever."""
@@ -165,6 +186,9 @@ class Passes:
 
     async def _pass(self, resource: Resource) -> None:
         memory, started = self._memories.setdefault(resource.uid, Memory()), self._clock.time()
+        if self._observer.must_ask(resource, memory.talk):
+            self._polls.add(resource.uid)  # its answer causes the pass
+            return
         try:
             async with asyncio.timeout(PASS_SECONDS):
                 after = await self._look_decide_act(resource, memory)
@@ -179,6 +203,9 @@ class Passes:
             after = self._failed(resource, memory, error)
         self._metrics.duration(self._clock.time() - started)
         if self._inventory.get(resource.uid) is not None:
+            if memory.talk is not None and after > 0:
+                self._polls.add(resource.uid, max(after, memory.talk.rest))
+                after += POLL_SECONDS
             self._queue.add(resource.uid, after)
 
     async def _look_decide_act(self, resource: Resource, memory: Memory) -> float:

@@ -32,7 +32,7 @@ from bucketingest_operator.observe.observe import Copies, Observer
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient
 from bucketingest_operator.observe.readers import Readers, Unreadable
-from bucketingest_operator.passes import WORKERS, Passes, PassMetrics
+from bucketingest_operator.passes import POLLERS, WORKERS, Passes, PassMetrics
 from bucketingest_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Operator:
         self._options = options
         self._identity = own_identity(os.environ)
         self._stopping = asyncio.Event()
-        self._queue = WorkQueue()
+        self._queue = WorkQueue(self._namespace_of)
         self._metrics = Metrics()
         self._unreadable = Unreadable()
         self._inventory = Inventory(self._queue.add, self._removed, self._unreadable)
@@ -145,6 +145,7 @@ class Operator:
                 parts.append(asyncio.create_task(leadership.run()))
                 workers.append(asyncio.create_task(claims.run(lambda: leadership.held)))
                 workers += [asyncio.create_task(passes.work()) for _ in range(WORKERS)]
+                workers += [asyncio.create_task(passes.poll()) for _ in range(POLLERS)]
                 log.info("watching", extra={"namespaces": list(self._options.namespaces) or "all"})
                 done, _ = await asyncio.wait([*parts, *workers, stopping], return_when=asyncio.FIRST_COMPLETED)
             for each in done - {stopping, starting}:
@@ -198,6 +199,10 @@ class Operator:
             self._inventory.forget(body["metadata"]["uid"])
         else:
             self._inventory.take(body)
+
+    def _namespace_of(self, uid: str) -> str:
+        resource = self._inventory.get(uid)
+        return "" if resource is None else resource.namespace
 
     def _removed(self, uid: str) -> None:
         if self._passes is not None:

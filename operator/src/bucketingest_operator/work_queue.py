@@ -1,19 +1,31 @@
-"""Says when each resource is due: each is at most once in the queue, and never processed twice at the same time."""
+"""Says which resource is due: each at most once, never twice at the same time, and each namespace gets its turn."""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable
 
 
 class WorkQueue:
-    """Keys with the time at which they are due. The earlier of two times counts."""
+    """Keys with the time at which they are due. The earlier of two times counts.
 
-    def __init__(self) -> None:
+    Of those that are due, one of the group that the fewest workers work for comes first: a group with many keys, or
+    with slow ones, does not make the others wait.
+
+    Args:
+        group_of: The group of a key; default: all are in one.
+    """
+
+    def __init__(self, group_of: Callable[[str], str] = lambda _key: "") -> None:
+        self.group_of = group_of
         self._clock = asyncio.get_running_loop()
         self._due: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
-        self._busy: set[str] = set()
+        self._ready: dict[str, dict[str, None]] = defaultdict(dict)
+        self._busy: dict[str, str] = {}
+        self._workers: Counter[str] = Counter()
         self._woken = asyncio.Event()
 
     def __len__(self) -> int:
@@ -41,10 +53,10 @@ class WorkQueue:
     async def take(self) -> str:
         """The next key that is due and that no other worker has. `done` must follow."""
         while True:
-            wait = self._next()
-            if isinstance(wait, str):
-                self._busy.add(wait)
-                return wait
+            wait = self._sort()
+            key = self._next()
+            if key is not None:
+                return key
             self._woken.clear()
             try:
                 async with asyncio.timeout(wait):
@@ -54,22 +66,41 @@ class WorkQueue:
 
     def done(self, key: str) -> None:
         """The work on a key is done. It is queued again if it was added in the meantime."""
-        self._busy.discard(key)
+        group = self._busy.pop(key)
+        self._workers[group] -= 1
+        if not self._workers[group]:
+            del self._workers[group]
         if key in self._due:
             heapq.heappush(self._heap, (self._due[key], key))
             self._woken.set()
 
-    def _next(self) -> str | float | None:
-        """The key that is due, or the seconds until one is; None if there is no key."""
+    def _sort(self) -> float | None:
+        """Put what is due to its group. Returns the seconds until more is; None if nothing waits."""
         while self._heap:
             due, key = self._heap[0]
-            if self._due.get(key) != due or key in self._busy:
-                heapq.heappop(self._heap)
-                continue
-            wait = due - self._clock.time()
-            if wait > 0:
-                return wait
+            if self._due.get(key) == due and key not in self._busy:
+                wait = due - self._clock.time()
+                if wait > 0:
+                    return wait
+                self._ready[self.group_of(key)][key] = None
             heapq.heappop(self._heap)
+        return None
+
+    def _next(self) -> str | None:
+        """Take a key that is due, for one more worker; None if none is."""
+        while self._ready:
+            group = min(
+                self._ready, key=lambda each: (self._workers[each], self._due.get(next(iter(self._ready[each])), 0))
+            )
+            keys = self._ready[group]
+            key = next(iter(keys))
+            del keys[key]
+            if not keys:
+                del self._ready[group]
+            if key in self._busy or self._due.get(key, self._clock.time() + 1) > self._clock.time():
+                continue  # removed, or taken by another since
             del self._due[key]
+            self._busy[key] = group
+            self._workers[group] += 1
             return key
         return None

@@ -106,3 +106,34 @@ def test_overdue_counts_only_keys_that_no_worker_has() -> None:
         assert queue.overdue == 0
 
     run(body)
+
+
+def test_of_what_is_due_the_group_with_the_fewest_workers_comes_first() -> None:
+    async def body(_: WorkQueue) -> None:
+        queue = WorkQueue(lambda key: key[0])
+        for number in range(50):
+            queue.add(f"a{number}")
+        assert [await queue.take() for _ in range(3)] == ["a0", "a1", "a2"]
+        queue.add("b0")
+        queue.add("b1")
+        assert [await queue.take() for _ in range(2)] == ["b0", "b1"]
+        assert await queue.take() == "a3"
+        for key in ("a0", "a1", "a2", "a3"):
+            queue.done(key)
+        assert await queue.take() == "a4"
+
+    run(body)
+
+
+def test_what_is_discarded_while_it_waits_for_its_turn_comes_only_when_it_is_added_again() -> None:
+    async def body(queue: WorkQueue) -> None:
+        queue.add("a")
+        queue.add("b")
+        assert await queue.take() == "a"
+        queue.discard("b")
+        await nothing_comes(queue)
+        queue.add("b", 0.01)
+        assert await queue.take() == "b"
+        await nothing_comes(queue)
+
+    run(body)

@@ -149,8 +149,12 @@ class Draft:
             given["message"] = shortened(message)
         self.attempts = (*self.attempts[:-1], self.attempts[-1].model_copy(update=given))
 
-    def take_report(self, report: ProgressReport) -> None:
-        """Copy commits, inflight instant, lag and what users must know of the index from the job's report."""
+    def take_report(self, report: ProgressReport, read_at: datetime | None = None) -> None:
+        """Copy commits, inflight instant, lag and what users must know of the index from the job's report.
+
+        Its ages count from `read_at`; None: now.
+        """
+        at = read_at or self._now
         before = (self._last_commit, self._inflight)
         commit = report.last_commit
         if commit is not None:
@@ -164,7 +168,7 @@ class Draft:
         if inflight is None:
             self._inflight = None
         elif self._inflight is None or self._inflight.instant != inflight.instant:
-            since = self._now - timedelta(seconds=int(inflight.age_seconds))
+            since = at.replace(microsecond=0) - timedelta(seconds=int(inflight.age_seconds))
             self._inflight = Inflight(instant=inflight.instant, since=since)
         if report.state is not None:  # a driver that has just started does not know it yet
             self._index = IndexStatus(
@@ -173,7 +177,7 @@ class Draft:
         if report.files is not None:
             self.set(SOURCE_COMPLETE, *_judge_files(report.files))
         self._answered = True
-        lag = self._lag_as_of(report)
+        lag = self._lag_as_of(report, at)
         # While commits come, each causes a write, which includes the lag. If none comes, users look at the lag.
         fresh = commit is not None and commit.age_seconds < LAG_WAITS_SECONDS and knows_lag(report)
         settled = self._lag is not None and (fresh or _much_alike(self._lag, lag))
@@ -191,10 +195,10 @@ class Draft:
             return Lag(offsets=0)
         if self._answered or self._lag is None:
             return self._lag
-        return self._lag_as_of(None)
+        return self._lag_as_of(None, self._now)
 
-    def _lag_as_of(self, report: ProgressReport | None) -> Lag:
-        since = input_waits_since(self._before, self._created_at, report, self._now)
+    def _lag_as_of(self, report: ProgressReport | None, at: datetime) -> Lag:
+        since = input_waits_since(self._before, self._created_at, report, at)
         offsets = None if report is None else report.lag.offsets
         return Lag(offsets=offsets, since=None if since is None else since.replace(microsecond=0))
 

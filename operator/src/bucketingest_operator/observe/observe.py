@@ -22,6 +22,7 @@ from bucketingest_operator.observation import (
     Executors,
     Observation,
     PodReason,
+    PodState,
 )
 from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen
 from bucketingest_operator.observe.executor_probe import ExecutorProbe, waits_for_volumes
@@ -31,7 +32,7 @@ from bucketingest_operator.observe.last_good_reading import LastGoodReader
 from bucketingest_operator.observe.ownership import controlled_by, made_for
 from bucketingest_operator.observe.pod_reading import EndedDrivers, PodSeen
 from bucketingest_operator.observe.preflight_reading import PreflightSeen, preflight_jobs
-from bucketingest_operator.observe.progress_client import ProgressClient, Talk
+from bucketingest_operator.observe.progress_client import ProgressClient, Talk, talk_with
 from bucketingest_operator.observe.readers import Readers
 from bucketingest_operator.resource import Resource
 
@@ -106,6 +107,17 @@ class Observer:
             return own(resource, await self._look_live(resource))
         return own(resource, self._look_at_copies(resource))
 
+    def must_ask(self, resource: Resource, talk: Talk | None) -> bool:
+        """Whether a driver runs that was never asked: a decision without its answer would be one from nothing."""
+        pod = newest_driver(resource, own(resource, self._look_at_copies(resource)))
+        talk = talk_with(pod, talk)
+        return pod is not None and talk is not None and pod.state is PodState.RUNNING and talk.asked_at is None
+
+    async def ask(self, resource: Resource, talk: Talk | None) -> Talk | None:
+        """Ask the driver for its progress: the new state of the talk with it."""
+        pod = newest_driver(resource, own(resource, self._look_at_copies(resource)))
+        return await self._progress.ask(pod, resource.name, talk)
+
     def _look_at_copies(self, resource: Resource) -> Look:
         copies = self._copies.get(resource.namespace) or self._copies[None]
         uid = resource.uid
@@ -117,8 +129,8 @@ class Observer:
         """The observation of a resource, and the new state of the talk with its driver."""
         look = await self.look(resource, live=live)
         attempt = newest_attempt(resource, look.pods)
-        pod = next((each for each in look.pods if each.role == "driver" and each.attempt == attempt), None)
-        talk = await self._progress.ask(pod, resource.name, talk)
+        pod = newest_driver(resource, look)
+        talk = talk_with(pod, talk)
         now = datetime.now(UTC)
         known = talk if talk is not None and pod is not None and talk.pod == pod.uid else None
         contact = Contact() if known is None else known.contact(now)
@@ -229,6 +241,12 @@ def newest_attempt(resource: Resource, pods: Sequence[PodSeen]) -> int:
     status = resource.status
     numbers = [status.attempt or 0, *(each.number for each in status.attempts or ())]
     return max(numbers + [pod.attempt for pod in pods if pod.role == "driver"])
+
+
+def newest_driver(resource: Resource, look: Look) -> PodSeen | None:
+    """The driver pod of the newest attempt."""
+    attempt = newest_attempt(resource, look.pods)
+    return next((each for each in look.pods if each.role == "driver" and each.attempt == attempt), None)
 
 
 def driver(pod: PodSeen, now: datetime, *, node_gone: bool = False) -> Driver:

@@ -89,6 +89,12 @@ def test_the_lag_is_the_time_since_when_input_waits_so_that_it_grows_without_bei
     assert first(CAUGHT_UP).lag == Lag(offsets=0)
 
 
+def test_ages_of_an_older_answer_count_from_when_it_was_read_so_that_it_changes_nothing() -> None:
+    draft = Draft(first(WAITS), 1, NOW + timedelta(seconds=12))
+    draft.take_report(WAITS, NOW)
+    assert draft.status().lag == first(WAITS).lag
+
+
 @pytest.mark.parametrize("silent", [None, report(**OLD, lag=NOT_KNOWN), report(last_commit=None, lag=NOT_KNOWN)])
 def test_a_lag_that_nobody_can_know_is_not_shown_as_the_last_known_one(silent: ProgressReport | None) -> None:
     assert next_lag(first(WAITS), silent) == Lag(since=NOW - timedelta(seconds=300))

@@ -159,7 +159,7 @@ def test_silence_starts_once_and_keeps_the_last_answer(job: Answerer) -> None:
 def test_a_clock_that_is_set_back_does_not_change_the_length_of_a_silence(job: Answerer) -> None:
     async def silence() -> timedelta:
         loop = asyncio.get_running_loop()
-        talk = Talk("p1", None, 0, loop.time() - 100)
+        talk = Talk("p1", None, 0, loop.time() - 100, loop.time())
         since = talk.contact(NOW - timedelta(hours=5)).unreachable_since
         assert since is not None
         return NOW - timedelta(hours=5) - since
@@ -173,3 +173,27 @@ def test_another_pod_starts_another_talk(job: Answerer) -> None:
     assert found is not None
     assert found.pod == "p2"
     assert contact == Contact()
+
+
+def test_a_silence_counts_up_to_the_last_question_and_a_long_one_makes_questions_rare() -> None:
+    async def silence() -> None:
+        clock = asyncio.get_running_loop().time()
+        talk = Talk("p1", None, 0, clock - 100, clock - 70)
+        since = talk.contact(NOW).unreachable_since
+        assert since is not None
+        assert round((NOW - since).total_seconds()) == 30
+        assert talk.rest == 0
+        talk.asked_at = clock
+        assert talk.rest > 0
+
+    asyncio.run(silence())
+
+
+def test_an_older_answer_has_its_time() -> None:
+    async def contact() -> None:
+        talk = Talk("p1", report(), asyncio.get_running_loop().time() - 10)
+        read_at = talk.contact(NOW).read_at
+        assert read_at is not None
+        assert round((NOW - read_at).total_seconds()) == 10
+
+    asyncio.run(contact())

@@ -133,6 +133,9 @@ def _waits_for_input(work: Pass, trial: Trial, wanted: BucketIngest) -> bool:
     if pod is None or pod.state is not PodState.RUNNING:
         return False
     report = contact.report
+    if contact.read_at is not None and contact.read_at < trial.until:
+        work.look(SOON)  # it may have committed since
+        return True
     if contact.unreachable_since is not None:
         work.look(SOON)
         return work.now - contact.unreachable_since < SILENT

@@ -199,6 +199,13 @@ def test_a_driver_without_input_goes_on_with_its_probation(answer: Any) -> None:
     assert trial.until > UNTIL
 
 
+def test_an_answer_from_before_the_end_of_the_probation_does_not_end_it() -> None:
+    answer = report(commits=0, last_commit=None, running_seconds=400, lag=WAITS, inflight=None)
+    old = Contact(answer, read_at=UNTIL - timedelta(seconds=5))
+    assert "DeleteDriver" not in kinds(reconcile(on_trial(contact=old)))
+    assert "DeleteDriver" in kinds(reconcile(on_trial(contact=replace(old, read_at=UNTIL))))
+
+
 def test_a_driver_whose_answer_is_missing_once_may_have_committed() -> None:
     silent = Contact(report(commits=0, lag=WAITS), unreachable_since=UNTIL - timedelta(seconds=5))
     assert "DeleteDriver" not in kinds(reconcile(on_trial(contact=silent)))
