@@ -116,7 +116,7 @@ class Passes:
         self._metrics = metrics
         self.actor: Actor | None = None
         """Carries out plans; set before the first pass."""
-        self.budget = RestartBudget(restarts_max, queue.add)
+        self.budget = RestartBudget(restarts_max, queue.add, lambda: inventory.namespaces)
         self._busy = 0
         self._quiet = asyncio.Event()
         self._draining = False
@@ -222,9 +222,9 @@ class Passes:
         assert self.actor is not None, "passes started before `actor` was set"
         # Nothing is awaited from here to the note: so two passes cannot take the same turn.
         refusal, kept = self._refusal(resource, memory), self.actor.upgrade_kept
-        seen = replace(seen, upgrade_kept=kept, restarts_full=self.budget.full(resource.uid), creation_refusal=refusal)
+        seen = replace(seen, upgrade_kept=kept, restarts_full=self.budget.full(resource), creation_refusal=refusal)
         plan = reconcile(seen)
-        self.budget.note(resource.uid, plan.status)
+        self.budget.note(seen, plan)
         self._log(seen, plan)
 
         def wrote(action: Action, body: Object) -> None:

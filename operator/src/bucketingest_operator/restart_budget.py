@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from bucketingest.spec.status import Status
-from bucketingest_operator.decide.current_attempt import PLANNED_RESTARTS, RESTART_WAITING
+from bucketingest.spec.status import Attempt, Status
+from bucketingest_operator.decide.current_attempt import PLANNED_RESTARTS
+from bucketingest_operator.decide.pass_state import RESTART_WAITING
+from bucketingest_operator.decide.plan import CreatePreflight, Plan
 from bucketingest_operator.decide.status import READY, RECONCILING
+from bucketingest_operator.decide.upgrade.preflight import PASSED, SKIPPED
+from bucketingest_operator.observation import JobState, Observation
 from bucketingest_operator.resource import Resource
 
 SLOT_SECONDS: Final = 600.0
 """A pipeline that is not ready so long after its restart has another problem, which must not block the others."""
 _RESTING: Final = frozenset({"Completed", "Stalled", "Suspended"})
+_CHECK: Final = 0
 
 
 class Clock(Protocol):
@@ -25,42 +31,82 @@ class Clock(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """What a pipeline was allowed to do: the end of this attempt, or a check of its changed spec (`_CHECK`)."""
+
+    namespace: str
+    attempt: int
+    since: float
+
+
 class RestartBudget:
-    """Counts planned restarts, from the stop of a driver until the next one is ready.
+    """Counts planned restarts, from the check of the changed spec or the stop of a driver until the next is ready.
+
+    It counts what it has allowed and has not seen ready since, whatever the API server has answered or shows so far:
+    slowness may cost time, and never lets more drivers stop.
 
     Args:
         limit: Restarts at the same time.
         wake: Called with the UID of a waiting resource whose turn it may be.
+        namespaces: How many namespaces have resources.
         clock: Default: the event loop.
     """
 
-    def __init__(self, limit: int, wake: Callable[[str], None], clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        limit: int,
+        wake: Callable[[str], None],
+        namespaces: Callable[[], int] = lambda: 1,
+        clock: Clock | None = None,
+    ) -> None:
         self._limit = limit
         self._wake = wake
+        self._namespaces = namespaces
         self._clock: Clock = clock or asyncio.get_running_loop()
-        self._since: dict[str, float] = {}
-        self._waiting: dict[str, None] = {}
+        self._slots: dict[str, _Slot] = {}
+        self._waiting: dict[str, str] = {}
 
     def seed(self, resources: Iterable[Resource]) -> None:
-        """Start from what statuses say: an earlier leader started these restarts."""
+        """Add what statuses say: an earlier leader started these restarts."""
         now = datetime.now(UTC)
-        self._waiting.clear()
-        self._since = {each.uid: self._clock.time() for each in resources if is_restarting(each.status, now)}
+        for each in resources:
+            attempts = each.status.attempts or ()
+            if attempts and is_restarting(each.status, now):
+                number = next(one.number for one in reversed(attempts) if one.outcome in PLANNED_RESTARTS)
+                self._slots.setdefault(each.uid, _Slot(each.namespace, number, self._clock.time()))
 
-    def full(self, uid: str) -> bool:
-        """Whether a restart of this resource must wait."""
+    def full(self, resource: Resource) -> bool:
+        """Whether a restart of this resource, or the check before it, must wait.
+
+        Where several namespaces have resources, one gets at most half of what the others leave: one whose restarts
+        never become ready does not stop all others.
+        """
         earliest = self._clock.time() - SLOT_SECONDS
-        return sum(since > earliest for other, since in self._since.items() if other != uid) >= self._limit
+        taken = {uid: slot for uid, slot in self._slots.items() if slot.since > earliest}
+        if resource.uid in taken:
+            return False
+        own = sum(slot.namespace == resource.namespace for slot in taken.values())
+        left = self._limit - (len(taken) - own)
+        share = left if self._namespaces() < 2 else max(1, left // 2)
+        return len(taken) >= self._limit or own >= share
 
-    def note(self, uid: str, status: Status) -> None:
-        """A pass over a resource has decided on this status."""
+    def note(self, seen: Observation, plan: Plan) -> None:
+        """A pass over a resource has decided this."""
+        uid, status = seen.resource.uid, plan.status
         if _waits(status):
-            self._waiting.setdefault(uid)
+            self._waiting.setdefault(uid, seen.resource.namespace)
         else:
             self._waiting.pop(uid, None)
-        if is_restarting(status, datetime.now(UTC)):
-            self._since.setdefault(uid, self._clock.time())
-        else:
+        last = status.attempts[-1] if status.attempts else None
+        before = self._slots.get(uid)
+        if last is None or status.phase in _RESTING:
+            self._release(uid)
+        elif last.outcome in PLANNED_RESTARTS:
+            self._take(seen.resource, last.number)
+        elif _is_checked(seen, plan):
+            self._take(seen.resource, _CHECK)
+        elif before is None or _is_back(before, last, status):
             self._release(uid)
 
     def forget(self, uid: str) -> None:
@@ -68,15 +114,38 @@ class RestartBudget:
         self._waiting.pop(uid, None)
         self._release(uid)
 
+    def _take(self, resource: Resource, attempt: int) -> None:
+        before = self._slots.get(resource.uid)
+        if before is None or before.attempt != attempt:
+            self._slots[resource.uid] = _Slot(resource.namespace, attempt, self._clock.time())
+
     def _release(self, uid: str) -> None:
-        if self._since.pop(uid, None) is not None and self._waiting:
-            following = next(iter(self._waiting))
+        if self._slots.pop(uid, None) is None:
+            return
+        first = {namespace: following for following, namespace in reversed(self._waiting.items())}
+        for following in first.values():  # whose turn it is depends on what each namespace has
             del self._waiting[following]
             self._wake(following)
 
 
+def _is_checked(seen: Observation, plan: Plan) -> bool:
+    """Whether the changed spec is being checked, or was, and the restart follows."""
+    upgrade = plan.status.upgrade
+    preflight = None if upgrade is None else upgrade.preflight
+    if any(isinstance(each, CreatePreflight) for each in plan.actions):
+        return True
+    runs = any(each.state is JobState.RUNNING for each in seen.preflights)
+    return preflight is not None and (runs or preflight.result in {PASSED, SKIPPED})
+
+
+def _is_back(slot: _Slot, last: Attempt, status: Status) -> bool:
+    """Whether a later attempt is ready, or the driver that was there before was not stopped after all."""
+    ready = any(each.type == READY and each.status == "True" for each in status.conditions or ())
+    return slot.attempt in {_CHECK, last.number} or ready
+
+
 def is_restarting(status: Status, now: datetime) -> bool:
-    """Whether a driver was stopped for a planned restart, and the next is not ready yet."""
+    """Whether a driver was stopped for a planned restart, and the next is not ready yet, as far as a status says."""
     attempts = status.attempts or ()
     if not attempts or status.phase in _RESTING:
         return False

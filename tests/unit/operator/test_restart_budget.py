@@ -9,12 +9,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bucketingest.spec.status import Attempt, Condition, Status
+from bucketingest_operator.decide.plan import Action, CreatePreflight, Plan
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import Contact, Observation, PodState
-from bucketingest_operator.resource import RESTART_ANNOTATION
+from bucketingest_operator.resource import RESTART_ANNOTATION, Resource
 from bucketingest_operator.restart_budget import SLOT_SECONDS, RestartBudget, is_restarting
 from support.operator.observations import NOW, after, bucket_ingest, driver, report, resource, well
 from support.operator.plans import condition, events, kinds
+from support.operator.preflights import edited, found, later
 
 STARTED = datetime.now(UTC)
 
@@ -33,6 +35,15 @@ def status(*outcomes: str | None, ready: bool = False, phase: str = "Recovering"
     )
     said = Condition(type="Ready", status="True" if ready else "False", reason="Any", lastTransitionTime=STARTED)
     return Status.model_validate({"phase": phase, "attempts": attempts, "conditions": (said,)})
+
+
+def named(uid: str, namespace: str = "ingest") -> Resource:
+    return resource(uid=uid, namespace=namespace)
+
+
+def note(budget: RestartBudget, uid: str, decided: Status, namespace: str = "ingest", *actions: Action) -> None:
+    """A pass has decided on this status."""
+    budget.note(replace(well(), resource=named(uid, namespace)), Plan(actions, decided, timedelta(seconds=5)))
 
 
 STOPPING = status("SpecChanged")
@@ -63,37 +74,112 @@ def test_a_driver_that_stops_to_answer_long_after_its_restart_restarts_no_more()
 
 def test_when_all_slots_are_taken_others_wait_and_the_first_is_woken() -> None:
     woken: list[str] = []
-    budget = RestartBudget(2, woken.append, Clock())
+    budget = RestartBudget(2, woken.append, clock=Clock())
     waiting = reconcile(waiting_observation()).status
-    budget.note("a", STOPPING)
-    assert not budget.full("b")
-    budget.note("b", STOPPING)
-    assert budget.full("c")
-    assert not budget.full("a"), "one that restarts has its slot"
-    budget.note("c", waiting)
-    budget.note("d", waiting)
-    budget.note("a", DONE)
+    note(budget, "a", STOPPING)
+    assert not budget.full(named("b"))
+    note(budget, "b", STOPPING)
+    assert budget.full(named("c"))
+    assert not budget.full(named("a")), "one that restarts has its slot"
+    note(budget, "c", waiting)
+    note(budget, "d", waiting)
+    note(budget, "a", DONE)
     assert woken == ["c"]
-    assert not budget.full("c")
+    assert not budget.full(named("c"))
     budget.forget("b")
     assert woken == ["c", "d"]
 
 
 def test_one_that_never_becomes_ready_blocks_the_others_only_for_a_time() -> None:
     clock = Clock()
-    budget = RestartBudget(1, lambda _uid: None, clock)
-    budget.note("a", STOPPING)
-    assert budget.full("b")
+    budget = RestartBudget(1, lambda _uid: None, clock=clock)
+    note(budget, "a", STOPPING)
+    assert budget.full(named("b"))
     clock.now = SLOT_SECONDS + 1
-    budget.note("a", STOPPING)
-    assert not budget.full("b")
+    note(budget, "a", STOPPING)
+    assert not budget.full(named("b"))
+
+
+def test_a_stop_counts_although_the_api_server_does_not_show_it_yet() -> None:
+    budget = RestartBudget(1, lambda _uid: None, clock=Clock())
+    note(budget, "a", STOPPING)
+    assert not budget.full(named("a")), "the call that writes it may have timed out: it is repeated"
+    assert budget.full(named("b"))
+    note(budget, "a", STOPPING)
+    note(budget, "a", status("SpecChanged", None))
+    note(budget, "a", status("SpecChanged", "QueryFailed"))
+    note(budget, "a", status("SpecChanged", "QueryFailed", None))
+    assert budget.full(named("b")), "it is not ready again"
+    note(budget, "a", status("SpecChanged", "QueryFailed", None, ready=True, phase="Running"))
+    assert not budget.full(named("b"))
+
+
+def test_a_restart_that_is_no_longer_wanted_gives_its_slot_back() -> None:
+    budget = RestartBudget(1, lambda _uid: None, clock=Clock())
+    note(budget, "a", STOPPING)
+    note(budget, "a", status(None, ready=True, phase="Running"))
+    assert not budget.full(named("b"))
+
+
+def test_a_namespace_gets_half_of_what_the_others_leave() -> None:
+    budget = RestartBudget(10, lambda _uid: None, lambda: 3, Clock())
+    given: dict[str, int] = {}
+    for namespace in ("a", "b", "c"):
+        while not budget.full(named(f"{namespace}{given.get(namespace, 0)}", namespace)):
+            note(budget, f"{namespace}{given.get(namespace, 0)}", STOPPING, namespace)
+            given[namespace] = given.get(namespace, 0) + 1
+    assert given == {"a": 5, "b": 2, "c": 1}
+    alone = RestartBudget(10, lambda _uid: None, lambda: 1, Clock())
+    for number in range(9):
+        note(alone, f"a{number}", STOPPING, "a")
+    assert not alone.full(named("a9", "a"))
+
+
+def test_one_of_each_namespace_is_woken() -> None:
+    woken: list[str] = []
+    budget = RestartBudget(1, woken.append, lambda: 2, Clock())
+    waiting = reconcile(waiting_observation()).status
+    note(budget, "a", STOPPING)
+    for uid, namespace in (("b", "x"), ("c", "x"), ("d", "y")):
+        note(budget, uid, waiting, namespace)
+    note(budget, "a", DONE)
+    assert sorted(woken) == ["b", "d"]
+
+
+def test_a_check_before_a_restart_has_the_slot_of_the_restart() -> None:
+    clock = Clock()
+    budget = RestartBudget(1, lambda _uid: None, clock=clock)
+    checked = reconcile(edited())
+    note(budget, "a", checked.status, "ingest", *checked.actions)
+    assert any(isinstance(each, CreatePreflight) for each in checked.actions)
+    assert budget.full(named("b"))
+    clock.now = SLOT_SECONDS - 1
+    note(budget, "a", STOPPING)
+    clock.now = SLOT_SECONDS + 1
+    assert budget.full(named("b")), "the time of the restart counts from the stop"
+    note(budget, "a", DONE)
+    note(budget, "a", checked.status)
+    assert not budget.full(named("b")), "without a Job nothing is checked"
+
+
+def test_a_check_waits_for_its_turn_and_its_time_counts_from_then() -> None:
+    seen = replace(edited(), restarts_full=True)
+    plan = reconcile(seen)
+    assert kinds(plan) == ["WriteStatus"]
+    assert condition(plan, "Reconciling").reason == "RestartWaiting"
+    assert plan.status.upgrade is not None
+    assert plan.status.upgrade.preflight is None
+    turn = reconcile(later(seen, plan, 3600, restarts_full=False))
+    assert "CreatePreflight" in kinds(turn)
+    assert "DeleteDriver" not in kinds(turn)
+    assert found(turn).result == "Pending"
 
 
 def test_a_new_leader_knows_the_restarts_of_the_old_one() -> None:
     async def run() -> None:
         budget = RestartBudget(1, lambda _uid: None)
         budget.seed([resource(uid="a", status=STOPPING), resource(uid="b", status=DONE)])
-        assert budget.full("c")
+        assert budget.full(named("c"))
 
     asyncio.run(run())
 

@@ -9,7 +9,15 @@ from bucketingest.spec.status import Attempt
 from bucketingest_operator.decide.claims import holder_before, name_of
 from bucketingest_operator.decide.failures import TREATMENTS, Diagnosis, Failure, diagnose, failure_of
 from bucketingest_operator.decide.health import has_looked, judge
-from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, WATCHING, Pass
+from bucketingest_operator.decide.pass_state import (
+    COMPLETED,
+    RESTART_WAITING,
+    SOON,
+    SPEC_INVALID,
+    SPEC_REFUSED,
+    WATCHING,
+    Pass,
+)
 from bucketingest_operator.decide.spec_changes import Change, change_since
 from bucketingest_operator.decide.status import (
     CHECKPOINT_HEALTHY,
@@ -35,7 +43,6 @@ from bucketingest_operator.resource import TABLE_TAKEN
 SUSPENDED = "Suspended"
 RESTART_ASKED = "RestartAsked"
 DELETED = "Deleted"
-RESTART_WAITING = "RestartWaiting"
 SECRET_GONE = "SecretGone"  # noqa: S105 - a reason
 PLANNED_RESTARTS = frozenset({RESTART_ASKED, SECRET_GONE, SPEC_CHANGED})
 """Ends of drivers that could run on: the operator spreads them over time."""

@@ -50,6 +50,7 @@ COMPLETED: Final = "Completed"
 SPEC_INVALID: Final = "SpecInvalid"
 SPEC_REFUSED: Final = "SpecRefused"
 CREATION_REFUSED: Final = "CreationRefused"
+RESTART_WAITING: Final = "RestartWaiting"
 # These need a status write before them: it fails if the resource has changed since it was read.
 _GUARDED: Final = (StartAttempt, CreateRollback, CreateCompaction, CreateServices, CreatePreflight, RemoveFinalizer)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -32,6 +32,7 @@ class Inventory:
         self._changed = changed
         self._removed = removed
         self._resources: dict[str, Resource] = {}
+        self._namespaces: Counter[str] = Counter()
         self._tables: dict[str, str] = {}
         self._rivals: dict[str, set[str]] = defaultdict(set)
         self._held: dict[str, Object | None] = {}
@@ -42,6 +43,11 @@ class Inventory:
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(tuple(self._resources.values()))
+
+    @property
+    def namespaces(self) -> int:
+        """How many namespaces have resources."""
+        return len(self._namespaces)
 
     def get(self, uid: str) -> Resource | None:
         """The resource; None if it no longer exists."""
@@ -75,6 +81,8 @@ class Inventory:
             return
         found, table = read_resource(body, before), table_of(body)
         self._resources[uid] = found
+        if before is None:
+            self._namespaces[found.namespace] += 1
         self._name_table(uid, table)
         if not quiet:
             self._changed(uid)
@@ -95,7 +103,10 @@ class Inventory:
         self._gone[uid] = None
         if len(self._gone) > _GONE_MAX:
             self._gone.popitem(last=False)
-        if self._resources.pop(uid, None) is not None:
+        gone = self._resources.pop(uid, None)
+        if gone is not None:
+            self._namespaces[gone.namespace] -= 1
+            self._namespaces += Counter()  # without those that are zero
             self._name_table(uid, None)
             self._removed(uid)
 

@@ -13,7 +13,7 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.quantity import format_duration
 from bucketingest.spec.status import Preflight, Trial
 from bucketingest_operator.decide.failures import TREATMENTS, Failure
-from bucketingest_operator.decide.pass_state import SOON, WATCHING, Pass
+from bucketingest_operator.decide.pass_state import RESTART_WAITING, SOON, WATCHING, Pass
 from bucketingest_operator.decide.plan import CreatePreflight, DeletePreflight
 from bucketingest_operator.decide.spec_changes import Change, change_since, digest
 from bucketingest_operator.decide.status import DEGRADED, RECONCILING, shortened
@@ -78,6 +78,8 @@ def must_pass_first(work: Pass) -> bool:
     gave_way = upgrade.trial is not None and upgrade.trial.failed_at is not None and upgrade.trial.digest == key
     if (gave_way and not failed_preflight(upgrade)) or not is_protected(work, is_known=known is not None):
         return False
+    if known is None and work.seen.restarts_full:
+        return True  # its time counts from its turn
     work.kept_preflight = work.names.preflight(key)
     found = known or Preflight(
         digest=key, generation=work.resource.generation, since=work.now, result=PENDING, message=None
@@ -91,7 +93,10 @@ def must_pass_first(work: Pass) -> bool:
 def report_check(work: Pass) -> None:
     """Say that the restart waits for the check, after the driver's health was reported."""
     found = None if work.draft.upgrade is None else work.draft.upgrade.preflight
-    if found is not None and found.result in {PENDING, NOT_RUN}:
+    if work.kept_preflight is None:
+        message = "The spec has changed. Its preflight waits until other pipelines have restarted."
+        work.draft.set(RECONCILING, "True", RESTART_WAITING, message)
+    elif found is not None and found.result in {PENDING, NOT_RUN}:
         reason = PREFLIGHT_RUNNING if found.result == PENDING else PREFLIGHT_NOT_RUN
         work.draft.set(RECONCILING, "True", reason, _progress(work, found))
 
@@ -150,6 +155,9 @@ def _try_when_due(work: Pass, found: Preflight, wanted: BucketIngest, *, gone: b
             result = FAILED if found.result == FAILED else NOT_RUN
             message = found.message if result == FAILED else shortened(f"The Job is refused: {refusal.message}")
             return found.model_copy(update={"result": result, "message": message})
+    if work.seen.restarts_full:
+        work.look(SOON)
+        return found
     if _is_too_large(wanted):
         return _skipped(work, found, "It is too large for a pod's annotation.")
     if found.result == PENDING and found.tries == 0:
