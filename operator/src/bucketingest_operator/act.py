@@ -28,6 +28,7 @@ from bucketingest_operator.decide.plan import (
     StartAttempt,
     WriteStatus,
 )
+from bucketingest_operator.decide.spec_changes import may_write
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, NotFound, Object
 from bucketingest_operator.kube.attempt_start import start_attempt
 from bucketingest_operator.kube.creation import CreationRefused, create_all
@@ -163,8 +164,9 @@ class Actor:
                 raise
             name = job["metadata"]["name"]
             log.warning("a Job was refused", extra={"job": name, "error": str(error)})
-            said = error.sentence if not made.allowed else str(error)
-            refusal = Refusal(name, said[:_EVENT_MESSAGE_MAX], datetime.now(UTC), role, about_driver=not made.allowed)
+            forbidden = _forbidden(made)
+            said = (forbidden or str(error))[:_EVENT_MESSAGE_MAX]
+            refusal = Refusal(name, said, datetime.now(UTC), role, about_driver=forbidden is not None)
             self._refused(resource.uid, refusal)
 
     async def _remove(
@@ -270,17 +272,26 @@ class Actor:
 
 
 def _allowed(made: Manifests) -> Manifests:
-    """Raises CreationRefused if the resource names a ServiceAccount that the settings do not allow: what its pods may
-    do is for an administrator to say.
-    """
+    """Raises CreationRefused if an administrator's settings forbid what the resource asks for."""
+    forbidden = _forbidden(made)
+    if forbidden is not None:
+        raise CreationRefused("the operator's settings forbid it", code=HTTPStatus.FORBIDDEN, sentence=forbidden)
+    return made
+
+
+def _forbidden(made: Manifests) -> str | None:
+    """Why the settings do not allow the paths or the ServiceAccount that the resource names, and who can change it."""
+    spec, owners = made.wanted.spec, made.settings.table_owners
+    for path in (spec.table.path, spec.errors.dead_letter_path, spec.checkpoint.path):
+        if path is not None and not may_write(owners, path, made.namespace):
+            return f"{path} is for other namespaces: an administrator's job.tableOwners of the chart says for which."
     if made.allowed:
-        return made
+        return None
     place = f"{made.namespace}/{made.settings.account}"
-    sentence = (
+    return (
         f"spec.pod.serviceAccountName is {made.settings.account}, which the operator's settings do not allow here: an "
         f"administrator adds {place} to job.allowedServiceAccounts of the chart."
     )
-    raise CreationRefused(f"{place} is not allowed", code=HTTPStatus.FORBIDDEN, sentence=sentence)
 
 
 def _selector(resource: Resource, number: int, role: str) -> str:

@@ -212,7 +212,7 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Another BucketIngest of the cluster that wants the same table.
+    """Another BucketIngest of the namespace that wants the same table.
 
     Attributes:
         started: It has had an attempt.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -313,3 +314,27 @@ def test_without_network_policies_that_of_an_earlier_attempt_is_deleted() -> Non
     Acting(api, settings=JobSettings(network_policy=False)).act(START)
     assert [each for each in api.calls if "networkpolicies" in each] == [f"delete networkpolicies {NAMES.base}"]
     assert api.calls[-1].startswith("create pods")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {
+            "table": {"path": "s3://own/orders", "recordKey": ["value"]},
+            "errors": {"deadLetterPath": "s3://lake/letters"},
+        },
+        {"table": {"path": "s3://own/orders", "recordKey": ["value"]}, "checkpoint": {"path": "s3://lake/check"}},
+    ],
+    ids=["table", "dead letters", "checkpoint"],
+)
+def test_a_path_of_another_namespace_gets_nothing_made(spec: dict[str, Any]) -> None:
+    wanted = bucket_ingest(spec)
+    api = RecordingApi()
+    settings = JobSettings(table_owners={"s3://lake": ("other",)})
+    with pytest.raises(CreationRefused) as caught:
+        Acting(api, settings=settings).act(StartAttempt(1, input_of(wanted), wanted))
+    assert api.calls == []
+    assert "job.tableOwners" in caught.value.sentence
+    Acting(api, settings=JobSettings(table_owners={"s3://lake": ("ingest",)})).act(CreateRollback(1, wanted))
+    assert api.calls

@@ -1,4 +1,4 @@
-"""Which resource may write a table when several name it: one, and the same from each resource's view."""
+"""Which resource of a namespace may write a table when several name it: one, and the same from each one's view."""
 
 from __future__ import annotations
 
@@ -23,11 +23,6 @@ def holder_before(resource: Resource, claims: Sequence[Claim]) -> Claim | None:
 
 def _order(one: Resource | Claim) -> tuple[bool, bool, datetime, bool, str]:
     return not one.committed, not one.holds, one.created_at, not one.started, one.uid
-
-
-def name_of(claim: Claim, resource: Resource) -> str:
-    """What the user of a resource may know of another one: of other namespaces not the name."""
-    return claim.pipeline if claim.namespace == resource.namespace else "a pipeline of another namespace"
 
 
 def still_writing(claims: Sequence[Claim]) -> Claim | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
-from bucketingest_operator.decide.claims import holder_before, name_of
+from bucketingest_operator.decide.claims import holder_before
 from bucketingest_operator.decide.failures import TREATMENTS, Diagnosis, Failure, diagnose, failure_of
 from bucketingest_operator.decide.health import has_looked, judge
 from bucketingest_operator.decide.pass_state import (
@@ -169,7 +169,7 @@ def _why_stop(work: Pass) -> tuple[str, str] | None:
         return SUSPENDED, "spec.suspend is set."
     holder = holder_before(work.resource, work.seen.claims)
     if holder is not None:
-        return TABLE_TAKEN, f"The table belongs to {name_of(holder, work.resource)}."
+        return TABLE_TAKEN, f"The table belongs to {holder.pipeline}."
     unproven = why_unproven(work)
     if unproven is not None:
         return SPEC_NOT_PROVEN, unproven

@@ -8,7 +8,7 @@ from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
 from bucketingest_operator.decide.backoff import wait_after
-from bucketingest_operator.decide.claims import holder_before, name_of, still_writing
+from bucketingest_operator.decide.claims import holder_before, still_writing
 from bucketingest_operator.decide.current_attempt import keep_refusals
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, Pass
 from bucketingest_operator.decide.plan import CreateRollback, DeleteAttempt, DeleteExecutors
@@ -122,7 +122,7 @@ def _table_taken(work: Pass) -> bool:
     if holder is None:
         return False
     work.not_stalled()
-    message = f"The table belongs to {name_of(holder, work.resource)}."
+    message = f"The table belongs to {holder.pipeline}."
     before = work.draft.condition("Ready")
     if before is None or before.reason != TABLE_TAKEN:
         work.event("Warning", TABLE_TAKEN, message, holder.uid)
@@ -169,7 +169,7 @@ def _start(work: Pass, wanted: BucketIngest) -> None:
     other = still_writing(work.seen.claims)
     work.not_stalled()
     if other is not None:
-        message = f"The driver of {name_of(other, work.resource)} is being stopped: the table belongs to this pipeline."
+        message = f"The driver of {other.pipeline} is being stopped: the table belongs to this pipeline."
         work.set_phase("Pending", "False", TABLE_TAKEN, message, working=True)
         work.look(SOON)
     elif not work.seen.live or work.alive or work.seen.namespace_terminating:

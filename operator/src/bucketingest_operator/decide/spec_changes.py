@@ -130,6 +130,14 @@ def table_key(path: str) -> str:
     return f"{scheme}://{rest.rstrip('/')}"
 
 
+def may_write(owners: Mapping[str, Sequence[str]], path: str, namespace: str) -> bool:
+    """Whether pipelines of a namespace may write below a path, by an administrator's map of prefixes to namespaces."""
+    key = f"{table_key(path)}/"
+    prefixes = {prefix: f"{table_key(prefix).rstrip('/')}/" for prefix in owners}
+    matching = [prefix for prefix, spelled in prefixes.items() if key.startswith(spelled)]
+    return not matching or namespace in owners[max(matching, key=lambda each: len(prefixes[each]))]
+
+
 def _hash(document: dict[str, Any]) -> str:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -26,6 +26,8 @@ class JobSettings:
         volume_mounts: Where these are mounted.
         service_account_annotations: Cloud providers use them to give an identity to pods.
         allowed_accounts: ServiceAccounts that a BucketIngest may name, as `namespace/name`.
+        table_owners: Prefix of paths -> namespaces whose pipelines may write below it. The longest prefix counts; what
+            is below none, all may write.
         account: That of one resource; empty: the operator makes one.
         pod_labels: Additional labels of all pods.
         pod_annotations: Additional annotations of all pods.
@@ -52,6 +54,7 @@ class JobSettings:
     volume_mounts: tuple[Mapping[str, Any], ...] = ()
     service_account_annotations: Mapping[str, str] = field(default_factory=dict)
     allowed_accounts: frozenset[str] = frozenset()
+    table_owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     account: str = ""
     pod_labels: Mapping[str, str] = field(default_factory=dict)
     pod_annotations: Mapping[str, str] = field(default_factory=dict)

@@ -62,6 +62,7 @@ class _File(BaseModel):
     allow_host_path: bool = False
     service_account_annotations: Texts = {}
     allowed_service_accounts: Annotated[tuple[AccountPlace, ...], Field(strict=False)] = ()
+    table_owners: dict[str, Annotated[tuple[Name, ...], Field(strict=False)]] = {}
     pod_labels: Texts = {}
     pod_annotations: Texts = {}
     node_selector: Texts = {}
@@ -123,6 +124,7 @@ def _settings(parsed: _File) -> JobSettings:
         volume_mounts=parsed.volume_mounts,
         service_account_annotations=parsed.service_account_annotations,
         allowed_accounts=frozenset(parsed.allowed_service_accounts),
+        table_owners=parsed.table_owners,
         pod_labels=parsed.pod_labels,
         pod_annotations=parsed.pod_annotations,
         node_selector=parsed.node_selector,

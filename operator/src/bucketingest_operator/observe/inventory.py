@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.observe.readers import Unreadable
 from bucketingest_operator.observe.resource_reading import read_resource, table_of
 from bucketingest_operator.resource import Resource
 
+log = logging.getLogger(__name__)
+
 Object = dict[str, Any]
 
 _GONE_MAX: Final = 10_000
+_OTHERS_MAX: Final = 10
+_TABLE_MAX: Final = 500
 
 
 class Inventory:
@@ -111,9 +117,17 @@ class Inventory:
             self._removed(uid)
 
     def rivals(self, uid: str) -> tuple[Resource, ...]:
-        """The other resources that want the table of this one."""
+        """The other resources of its namespace that want the table of this one.
+
+        Between namespaces the table's lease in the storage decides, and who may write there: what a tenant's driver
+        says of its commits is no claim against another tenant.
+        """
+        return tuple(each for each in self._others(uid) if each.namespace == self._resources[uid].namespace)
+
+    def _others(self, uid: str) -> list[Resource]:
+        """The other resources that want the table of this one, of all namespaces."""
         table = self._tables.get(uid)
-        return tuple(self._resources[each] for each in self._rivals.get(table or "", ()) if each != uid)
+        return [self._resources[each] for each in self._rivals.get(table or "", ()) if each != uid]
 
     def _name_table(self, uid: str, table: str | None) -> None:
         """Note which table a resource wants. Other resources of the old and of the new table need a pass."""
@@ -130,6 +144,17 @@ class Inventory:
             self._tables[uid] = table
             self._rivals[table].add(uid)
             self._notify(table, uid)
+            self._log_others(uid)
+
+    def _log_others(self, uid: str) -> None:
+        """Tell administrators of a table that several namespaces name. Their users see only their own."""
+        one = self._resources[uid]
+        others = sorted(
+            f"{each.namespace}/{each.name}" for each in self._others(uid) if each.namespace != one.namespace
+        )
+        if others:
+            who = {"namespace": one.namespace, "resource": one.name, "table": plain(self._tables[uid])[:_TABLE_MAX]}
+            log.warning("several namespaces name one table", extra={**who, "others": others[:_OTHERS_MAX]})
 
     def _notify(self, table: str, without: str) -> None:
         for each in self._rivals[table] - {without}:

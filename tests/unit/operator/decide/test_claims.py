@@ -11,9 +11,8 @@ import pytest
 
 from bucketingest.spec.status import Condition, LastCommit, Status
 from bucketingest_operator.decide.claims import holder_before
-from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.decide.spec_changes import Change, change_since, digest, table_key
-from bucketingest_operator.observation import Claim, Observation
+from bucketingest_operator.decide.spec_changes import Change, change_since, digest, may_write, table_key
+from bucketingest_operator.observation import Claim
 from bucketingest_operator.resource import Resource
 from support.operator.observations import NOW, bucket_ingest, input_of, resource
 
@@ -105,14 +104,25 @@ def test_one_that_is_invalid_now_keeps_the_table_while_its_driver_runs() -> None
     assert holder_before(resource(), [claim_of(replace(in_phase("Suspended"), deleting=True))]) is not None
 
 
-def test_names_of_other_namespaces_are_not_shown() -> None:
-    for namespace, shown in (("ingest", True), ("secret-tenant", False)):
-        older = Claim(namespace, "secret-name", "a", OLDER)
-        writing = replace(older, created_at=NOW, has_driver=True)
-        for claim in (older, writing):
-            said = str(reconcile(replace(Observation(NOW, resource()), claims=(claim,))).status)
-            assert ("secret-name" in said) == shown
-            assert shown or "another namespace" in said
+OWNERS = {"s3://lake/a": ("team-a",), "s3a://lake/a/shared/": ("team-a", "team-b"), "s3://lake": ()}
+
+
+@pytest.mark.parametrize(
+    ("path", "namespaces"),
+    [
+        ("s3://lake/a/orders", {"team-a"}),
+        ("s3a://lake/a", {"team-a"}),
+        ("s3://lake/a/shared/orders", {"team-a", "team-b"}),
+        ("s3://lake/ab/orders", set()),
+        ("s3://lake/orders", set()),
+        ("s3://other/orders", {"team-a", "team-b", "team-c"}),
+    ],
+)
+def test_the_longest_prefix_says_which_namespaces_may_write(path: str, namespaces: set[str]) -> None:
+    assert {each for each in ("team-a", "team-b", "team-c") if may_write(OWNERS, path, each)} == namespaces
+    assert may_write({}, path, "team-c")
+    assert may_write({"s3://": ()}, "file:///data", "team-c")
+    assert not may_write({"s3://": ()}, path, "team-c")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from bucketingest_operator.observe.inventory import Inventory
 from support.operator.observations import bucket_ingest
 
@@ -120,6 +122,20 @@ def test_resources_of_one_table_know_of_each_other_however_it_is_spelled() -> No
     assert known.rivals("b") == ["a"]
     assert known.rivals("c") == []
     assert known.rivals("unknown") == []
+
+
+def test_a_resource_of_another_namespace_is_no_rival_and_administrators_are_told_of_both(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    known = Known()
+    known.inventory.take(body("a"))
+    other = body("b")
+    other["metadata"]["namespace"] = "other"
+    known.inventory.take(other)
+    assert known.rivals("a") == []
+    assert known.rivals("b") == []
+    (record,) = caplog.records
+    assert (vars(record)["namespace"], vars(record)["others"]) == ("other", ["ingest/orders-a"])
 
 
 def test_rivals_for_a_table_are_notified_when_another_comes_moves_or_goes() -> None:
