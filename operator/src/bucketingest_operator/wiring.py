@@ -119,6 +119,7 @@ class Operator:
                 overdue=lambda: self._queue.overdue,
                 calls=lambda: api.calls,
                 unreadable=lambda: self._unreadable.count,
+                taken=lambda: claims.taken,
             )
             resources = ResourceMetrics(self._inventory, self._passes.memory_of, acts_in)
 
@@ -227,10 +228,10 @@ class Operator:
 
     # --------------------------------------------------------------------------------------------------- health, start
     def _ready(self) -> bool:
-        taken = self._claims is not None and self._claims.problem is not None
+        useless = self._claims is not None and self._claims.useless
         return (
             self._listed.is_set()
-            and not taken
+            and not useless
             and all(mirror.synced.is_set() for copies in self._copies.values() for mirror in copies.mirrors())
         )
 

@@ -60,22 +60,37 @@ def actions(operator: OperatorProcess) -> list[Manifest]:
 
 
 def test_helm_refuses_a_release_for_a_namespace_that_a_living_one_watches(kube: Kube, scene: Scene) -> None:
-    for other, age, refused in (("team/other-operator", 10, True), ("team/other-operator", 90, False), ("", 1, False)):
-        kube.apply(claim(scene.namespace, other, timedelta(seconds=age)))
+    team = f"{scene.namespace}-team"
+    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})
+    other = f"{team}/other-operator"
+    forged = f"{team}/no-operator"
+    kube.apply(lease(team, "other-operator", "a-pod", timedelta(0)))
+    for holder, age, refused in (
+        (other, 10, True),
+        (other, 90, False),
+        (forged, 1, False),
+        ("x", 1, False),
+        ("", 1, False),
+    ):
+        kube.apply(claim(scene.namespace, holder, timedelta(seconds=age)))
         done = helm_install(kube, scene.namespace)
         assert bool(done.returncode) == refused, done.stderr
-        assert ("team/other-operator" in done.stderr) == refused
+        assert (other in done.stderr) == refused
     own = "system/ours-bucketingest-operator"
     kube.apply(claim(scene.namespace, own, timedelta(0)))
     assert not helm_install(kube, scene.namespace).returncode
 
 
 def claim(namespace: str, holder: str, age: timedelta) -> Manifest:
+    return lease(namespace, WATCH_LEASE, holder, age)
+
+
+def lease(namespace: str, name: str, holder: str, age: timedelta) -> Manifest:
     renewed = (datetime.now(UTC) - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": WATCH_LEASE, "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {"holderIdentity": holder, "leaseDurationSeconds": 30, "renewTime": renewed},
     }
 

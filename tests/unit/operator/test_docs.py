@@ -22,7 +22,14 @@ NAMED = set(re.findall(r"[A-Za-z_]+", TEXT))
 
 def metrics() -> set[str]:
     own = Metrics()
-    own.watch(leads=lambda: True, resources=lambda: 0, overdue=lambda: 0.0, calls=lambda: 0, unreadable=lambda: 0)
+    own.watch(
+        leads=lambda: True,
+        resources=lambda: 0,
+        overdue=lambda: 0.0,
+        calls=lambda: 0,
+        unreadable=lambda: 0,
+        taken=lambda: 0,
+    )
     nothing = Inventory(lambda _uid: None, lambda _uid: None)
     text = own.text().decode() + ResourceMetrics(nothing, lambda _uid: None, lambda _namespace: True).text()
     families = [each for each in text_string_to_metric_families(text) if each.name.startswith("bucketingest")]

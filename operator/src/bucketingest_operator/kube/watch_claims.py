@@ -82,6 +82,18 @@ class WatchClaims:
         return not self._whole_cluster or (self._clock.time() < self._read_until and not self._named(namespace))
 
     @property
+    def taken(self) -> int:
+        """In how many of its namespaces another release acts; for the whole cluster: 1 if another one has it."""
+        return sum(bool(claim.other) for claim in self._claims.values())
+
+    @property
+    def useless(self) -> bool:
+        """Whether other releases have all that this one watches. One namespace may be taken by whoever can write there,
+        and that stops nothing elsewhere.
+        """
+        return self.taken == len(self._claims)
+
+    @property
     def problem(self) -> str | None:
         """What another release keeps this one from, in words; None if nothing."""
         taken = [(where, claim.other) for where, claim in self._claims.items() if claim.other]

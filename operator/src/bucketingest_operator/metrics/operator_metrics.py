@@ -64,6 +64,7 @@ class Metrics:
         overdue: Callable[[], float],
         calls: Callable[[], int],
         unreadable: Callable[[], int],
+        taken: Callable[[], int],
     ) -> None:
         """Read these values from other parts at each scrape."""
         shown: dict[str, tuple[str, Callable[[], float]]] = {
@@ -78,6 +79,7 @@ class Metrics:
                 "How often an object could not be read and was left out, since the start.",
                 unreadable,
             ),
+            "bucketingest_operator_namespaces_taken": ("Watched namespaces in which another release acts.", taken),
         }
         for name, (text, value) in shown.items():
             Gauge(name, text, registry=self.registry).set_function(value)

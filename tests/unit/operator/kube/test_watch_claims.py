@@ -96,6 +96,18 @@ def test_of_two_releases_that_name_a_namespace_the_first_acts_there(cluster: Lea
     assert "b (release ops/one)" in (second.claims.problem or "")
 
 
+def test_a_namespace_that_somebody_takes_is_named_and_the_others_go_on(cluster: Leases) -> None:
+    tenant, ours = Release(cluster, "forged", "b"), Release(cluster, "ops/ours", "a", "b")
+    tenant.step()
+    ours.step()
+    assert ours.acts("a", "b") == [True, False]
+    assert "b (release forged)" in (ours.claims.problem or "")
+    assert (ours.claims.taken, ours.claims.useless) == (1, False)
+    alone = Release(cluster, "ops/alone", "b")
+    alone.step()
+    assert (alone.claims.taken, alone.claims.useless) == (1, True)
+
+
 def test_after_its_end_the_other_acts(cluster: Leases) -> None:
     first, second = Release(cluster, "ops/one", "b"), Release(cluster, "ops/two", "b")
     first.step()
