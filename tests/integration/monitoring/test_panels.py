@@ -55,6 +55,7 @@ class OfOperator:
             overdue=lambda: 0.0,
             calls=lambda: 0,
             unreadable=lambda: 0,
+            taken=lambda: 0,
         )
         self._resources = ResourceMetrics(self.inventory, lambda _uid: self.memory, lambda _namespace: True)
         self._document = document

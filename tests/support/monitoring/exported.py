@@ -31,6 +31,13 @@ def of_job() -> set[str]:
 def of_operator() -> set[str]:
     """Of an operator."""
     metrics = Metrics()
-    metrics.watch(leads=lambda: True, resources=lambda: 0, overdue=lambda: 0.0, calls=lambda: 0, unreadable=lambda: 0)
+    metrics.watch(
+        leads=lambda: True,
+        resources=lambda: 0,
+        overdue=lambda: 0.0,
+        calls=lambda: 0,
+        unreadable=lambda: 0,
+        taken=lambda: 0,
+    )
     of_resources = ResourceMetrics(Inventory(lambda _: None, lambda _: None), lambda _: None, lambda _namespace: True)
     return names(text_string_to_metric_families(metrics.text().decode() + of_resources.text()))
