@@ -224,6 +224,10 @@ def test_a_root_leaves_so_much_room_for_paths_below_it(url: str, room: PathRoom)
         ("Error performing GET http://10.0.0.1/latest/meta-data/iam/security-credentials/ - status code: 404 No", 7),
         ("Error performing GET http://[fd00:ec2::23]/v1/credentials in 2s - HTTP error: error sending request", 6),
         ("missing credentials", 7),
+        ("Error performing POST https://sts.eu-west-1.amazonaws.com/ in 1s - HTTP error: error sending request", 6),
+        ("Error performing POST https://sts.local/ - status code: 400: <Code>IDPCommunicationError</Code>", 6),
+        ("POST https://id.local/?Action=AssumeRole - status code: 400: <Code>InvalidIdentityToken</Code>", 7),
+        ("Error performing POST https://login.microsoftonline.com/t/oauth2/v2.0/token - status code: 503", 6),
     ],
 )
 def test_a_service_for_credentials_that_is_away_is_an_outage_and_its_refusal_is_not(text: str, kind: int) -> None:

@@ -18,7 +18,9 @@ STABLE_AFTER: Final = timedelta(minutes=10)
 STABLE_BEFORE_STUCK: Final = timedelta(hours=1)
 """A driver runs for minutes before it counts as stuck, also if it never made a commit."""
 DENIED_LONG: Final = timedelta(minutes=40)
-"""Denials over this time need a person. The ten attempts that a status keeps cover it at the longest delay."""
+"""Denials over this time probably need a person. The ten attempts that a status keeps cover it at the longest delay."""
+DENIED_AGAIN: Final = timedelta(minutes=10)
+"""After such a stall one attempt is made so often: whoever gives credentials may have been away."""
 WAITING_ANSWERS: Final = frozenset({Answer.WAIT, Answer.WAIT_THEN_STALL})
 """These do not count for the circuit breaker."""
 JITTER: Final = 0.2

@@ -7,7 +7,7 @@ from typing import Final
 from bucketingest.exit_codes import ENDINGS, ExitCode, Remedy
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Attempt
-from bucketingest_operator.decide.backoff import wait_after
+from bucketingest_operator.decide.backoff import DENIED_AGAIN, wait_after
 from bucketingest_operator.decide.claims import holder_before, still_writing
 from bucketingest_operator.decide.current_attempt import keep_refusals
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, Pass
@@ -150,6 +150,11 @@ def _must_rest(work: Pass, wanted: BucketIngest, current: Attempt) -> bool:
     if stalled is not None and stalled.status == "True" and not other:
         if not work.stalled:
             return False  # another generation of the spec
+        if work.tries_again and current.ended_at is not None:
+            rest = current.ended_at + DENIED_AGAIN - work.now
+            if rest.total_seconds() <= 0:
+                return False
+            work.look(rest)
         # A rollback in between has set another message.
         work.stall(stalled.reason, stalled.message)
         return True

@@ -126,8 +126,22 @@ class Pass:
         self.draft.set(STALLED, "True", reason, message)
 
     def not_stalled(self) -> None:
-        """End a stall."""
+        """End a stall. One that is tried again by itself lasts until a driver works: alerts must not come and go."""
+        if self.tries_again and not self._works():
+            return
         self.draft.set(STALLED, "False", "Progressing")
+
+    @property
+    def tries_again(self) -> bool:
+        """Whether the stall may end by itself, and no person has changed anything since: credentials are renewed."""
+        stalled, given = self.draft.condition(STALLED), self.attempt_input()
+        asked = given is not None and given.nonce != self.resource.nonce
+        return self.stalled and stalled is not None and stalled.reason == Failure.ACCESS_DENIED.value and not asked
+
+    def _works(self) -> bool:
+        report, current = self.seen.contact.report, self.draft.current
+        ended = current is None or current.ended_at is not None
+        return self.suspended or (report is not None and report.phase != "starting" and not ended)
 
     @property
     def stalled(self) -> bool:

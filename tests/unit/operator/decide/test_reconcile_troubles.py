@@ -287,3 +287,36 @@ def test_access_that_stays_denied_stalls_and_a_person_gets_as_many_tries_again()
     assert "The token has expired." in condition(plan, "Stalled").message
     again = reconcile(denied(41, 30, 21, 16, 11, 6, stall_ended=10))
     assert condition(again, "Stalled").status == "False"
+
+
+def test_access_that_was_denied_for_long_is_tried_again_and_the_stall_ends_once_a_driver_works() -> None:
+    seen = denied(41, 30, 21, 16, 11, 6)
+    seen = replace(seen, inputs={7: input_of(bucket_ingest())})
+    stalled = reconcile(seen).status
+    rests = after(replace(seen, now=NOW + timedelta(minutes=9)), status=stalled)
+    assert condition(reconcile(rests), "Stalled").status == "True"
+    assert kinds(reconcile(rests)) == []
+    assert reconcile(rests).look_again <= timedelta(minutes=1)
+    again = reconcile(replace(rests, now=NOW + timedelta(minutes=10)))
+    assert "StartAttempt" in kinds(again)
+    assert condition(again, "Stalled").status == "True", "an alert must not come and go with each try"
+    inputs = {8: input_of(bucket_ingest())}
+    later = NOW + timedelta(minutes=11)
+    tried = replace(after(rests, status=again.status), now=later, drivers=(driver(8, created_at=later),), inputs=inputs)
+    denied_again = replace(tried, drivers=(driver(8, PodState.FAILED, exit_code=7, created_at=later),))
+    assert condition(reconcile(denied_again), "Stalled").status == "True"
+    works = reconcile(replace(tried, contact=Contact(report())))
+    assert condition(works, "Stalled").status == "False"
+    assert condition(works, "Ready").status == "True"
+
+
+def test_a_person_ends_such_a_stall_at_once() -> None:
+    seen = denied(41, 30, 21, 16, 11, 6)
+    seen = replace(seen, inputs={7: input_of(bucket_ingest())})
+    stalled = after(seen, status=reconcile(seen).status)
+    for changes in ({"annotations": {RESTART_ANNOTATION: "1"}}, {"generation": 2}):
+        plan = reconcile(after(stalled, **changes))
+        assert "StartAttempt" in kinds(plan)
+        assert condition(plan, "Stalled").status == "False"
+    suspended = reconcile(after(stalled, wanted=bucket_ingest({"suspend": True})))
+    assert condition(suspended, "Stalled").status == "False"

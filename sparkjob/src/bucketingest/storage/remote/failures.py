@@ -38,8 +38,8 @@ _DENIED_CODES = {
     "SignatureDoesNotMatch",
     "XAdminUserNotFound",  # versitygw, with status 404
 }
-_TRANSIENT_CODES = {"RequestTimeout", "SlowDown"}
-"""S3 sends the first with status 400."""
+_TRANSIENT_CODES = {"IDPCommunicationError", "RequestTimeout", "SlowDown"}
+"""S3 sends RequestTimeout with status 400, and STS what it does not hear from an identity provider."""
 _PROVIDERS = (
     "169.254.169.254",
     "169.254.170.2",
@@ -48,6 +48,11 @@ _PROVIDERS = (
     "/latest/api/token",
     "/latest/meta-data/iam/",
     "token request",
+    "//sts.",
+    "AssumeRole",
+    "//login.microsoftonline.",
+    "//oauth2.googleapis.",
+    "//iamcredentials.googleapis.",
     "credential provider",
 )
 """Addresses, paths and words of services that give a machine its credentials. AWS_METADATA_ENDPOINT moves AWS's."""
@@ -96,7 +101,7 @@ def translated(where: str, what: str, error: Exception, secrets: Secrets) -> Sto
         return InvalidLocation(
             f"{start}the bucket or container does not exist ({reason}); create it or correct the URL"
         )
-    if _provider_is_away(full):
+    if _provider_is_away(full, code):
         # Without such a service, too: a machine that has none and one whose service is down look the same.
         return StorageUnavailable(
             f"{start}{reason}; no credentials in the options or the environment, and the service that gives them to "
@@ -119,10 +124,10 @@ def _is_absence(error: Exception) -> bool:
     return isinstance(error, FileNotFoundError)
 
 
-def _provider_is_away(full: str) -> bool:
+def _provider_is_away(full: str, code: str | None) -> bool:
     """Whether the service that gives credentials did not answer, or not now."""
     status = _status(full)
-    away = status is None or status >= 500 or status in _TRANSIENT_STATUSES
+    away = status is None or status >= 500 or status in _TRANSIENT_STATUSES or code in _TRANSIENT_CODES
     return away and any(sign in full for sign in _PROVIDERS)
 
 
