@@ -8,7 +8,6 @@ import os
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,22 +25,14 @@ from support.jobs.stream_runs import Lake
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 
-FIRST, _, LAST = os.environ.get("BUCKETINGEST_KILLED_FOLDERS", "0-2").rpartition("-")
+FIRST, _, LAST = os.environ.get("BUCKETINGEST_KILLED_FOLDERS", "0-4").rpartition("-")
 FOLDERS = range(int(FIRST or 0), int(LAST))
 """Random folders of a run: so many, or those from one number to another."""
-RUNS = 4
+BESIDE = 6
+"""Folders that one driver ingests beside each other, and whose jobs are killed together."""
 ENDS_MAX = 12
 """Runs after the last change until all is read; each may be one that was killed before it."""
 CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    require("connectors")
-    found = Driver(tmp_path_factory.mktemp("driver") / "log")
-
-    yield found
-    found.close()
 
 
 class Judge:
@@ -107,22 +98,21 @@ class Judge:
 
 
 def change(chosen: random.Random, maker: FolderMaker, judge: Judge, folder: Path) -> None:
-    """Between two runs: new files, hidden ones, other content, deleted ones."""
-    for _ in range(chosen.randrange(1, 7)):
-        what = chosen.random()
-        if what < 0.75 or not judge.there:
-            put(maker.file(), judge, folder)
-        elif what < 0.8:
-            maker.hidden().put(folder)
-        elif what < 0.9:
-            old = judge.there[chosen.choice(sorted(judge.there))]
-            new = maker.file(old.path)
-            new.modified = old.modified + chosen.choice([-1, 1]) * chosen.randrange(1, 100_000)
-            put(new, judge, folder)
-        else:
-            path = chosen.choice(sorted(judge.there))
-            del judge.there[path]
-            (folder / path).unlink()
+    """One of: a new file, a hidden one, other content, a deleted one."""
+    what = chosen.random()
+    if what < 0.75 or not judge.there:
+        put(maker.file(), judge, folder)
+    elif what < 0.8:
+        maker.hidden().put(folder)
+    elif what < 0.9:
+        old = judge.there[chosen.choice(sorted(judge.there))]
+        new = maker.file(old.path)
+        new.modified = old.modified + chosen.choice([-1, 1]) * chosen.randrange(1, 100_000)
+        put(new, judge, folder)
+    else:
+        path = chosen.choice(sorted(judge.there))
+        del judge.there[path]
+        (folder / path).unlink()
 
 
 def put(file: File, judge: Judge, folder: Path) -> None:
@@ -130,73 +120,99 @@ def put(file: File, judge: Judge, folder: Path) -> None:
     judge.there[file.path] = file
 
 
-def appear(files: list[File], folder: Path) -> threading.Thread:
-    """New files come while a run reads others. Each is whole when it is seen."""
+class Killed:
+    """One folder, its job and its judge."""
 
-    def come() -> None:
-        for file in files:
-            file.put(folder, by_rename=True)
-
-    thread = threading.Thread(target=come)
-    thread.start()
-    return thread
-
-
-@pytest.mark.parametrize("seed", FOLDERS)
-def test_a_folder_that_changes_and_a_job_that_is_killed(
-    seed: int, tmp_path: Path, driver: Driver, hudi: HudiOracle
-) -> None:
-    chosen = random.Random(f"killed {seed}")
-    maker = FolderMaker(seed)
-    folder = tmp_path / "in"
-    folder.mkdir()
-    source: dict[str, object] = {
-        "path": str(folder),
-        "format": maker.format,
-        "schema": SCHEMA,
-        "options": maker.options,
-    }
-    source |= {
-        "changed": chosen.choice(["stop", "readAgain", "ignore"]),
-        "maxFilesPerTrigger": chosen.choice([1, 3, 100]),
-    }
-    sql = chosen.choice(["SELECT * FROM source", "SELECT regexp_replace(id, '^$', '') AS id, n, place FROM source"])
-    lake = Lake(tmp_path)
-    wanted = lake.resource({"files": source}, table={"recordKey": ["id"]}, transform={"sql": sql}, spark={"conf": CONF})
-    judge = Judge(lake, wanted)
-
-    def run(kill: str) -> str:
-        new = [maker.file() for _ in range(chosen.choice([0, 0, 3]))]
-        thread = appear(new, folder)
-        is_stopped = judge.stops
-        said = driver.run(wanted, kill=kill, after=chosen.random() * 2)
-        thread.join()
-        judge.there |= {file.path: file for file in new}
-        judge.look()
-        assert said in {
-            "",
-            *(["SourceFilesChanged"] if is_stopped else ()),
-            *(["killed"] if kill else ()),
-            *(["QueryFailed"] if kill == "worker" else ()),
+    def __init__(self, seed: int, tmp_path: Path) -> None:
+        chosen = self.chosen = random.Random(f"killed {seed}")
+        maker = self.maker = FolderMaker(seed)
+        self.folder = tmp_path / "in"
+        self.folder.mkdir(parents=True)
+        source = {
+            "path": str(self.folder),
+            "format": maker.format,
+            "schema": SCHEMA,
+            "options": maker.options,
+            "changed": chosen.choice(["stop", "readAgain", "ignore"]),
+            "maxFilesPerTrigger": chosen.choice([1, 3, 100]),
         }
-        assert said or not is_stopped
-        return said
+        on_arrow = "SELECT * FROM source"
+        sql = chosen.choice([on_arrow, "SELECT regexp_replace(id, '^$', '') AS id, n, place FROM source"])
+        self.lake = Lake(tmp_path)
+        table, transform = {"recordKey": ["id"]}, {"sql": sql}
+        self.resource = self.lake.resource({"files": source}, table=table, transform=transform, spark={"conf": CONF})
+        self.judge = Judge(self.lake, self.resource)
+        self.appears: list[File] = []
 
-    for _ in range(RUNS):
-        change(chosen, maker, judge, folder)
-        run(chosen.choice(["", "", "driver", "worker", "worker"]))
-        if judge.stops:
-            break
-    for _ in range(ENDS_MAX):
-        if judge.stops or not (judge.misses or judge.written < judge.planned):
-            break
-        run("")
-    assert judge.stops or not judge.misses
-    if not judge.planned or not judge.written:
-        return
-    for table in (hudi.snapshot(lake.table), hudi_rs.snapshot(lake.table)):
-        found = {row["id"]: (row["id"], row["n"], row["place"]) for row in table.to_pylist()}
-        assert len(found) == table.num_rows
-        assert found == judge.rows
-    letters = Counter(letter["value"] for letter in lake.letters())
-    assert same_letters(letters, judge.letters), (letters, judge.letters)
+    def change(self) -> None:
+        """Between two runs: new files, hidden ones, other content, deleted ones; some are to appear in the next."""
+        if self.judge.stops:
+            return
+        for _ in range(self.chosen.randrange(1, 7)):
+            change(self.chosen, self.maker, self.judge, self.folder)
+        self.appears = [self.maker.file() for _ in range(self.chosen.choice([0, 0, 3]))]
+
+    def appear(self) -> None:
+        """New files come while a run reads others. Each is whole when it is seen."""
+        for file in self.appears:
+            file.put(self.folder, by_rename=True)
+
+    def look(self, said: str, kill: str) -> None:
+        """After a run."""
+        is_stopped = self.judge.stops
+        self.judge.there |= {file.path: file for file in self.appears}
+        self.appears = []
+        self.judge.look()
+        may = {"", *(["SourceFilesChanged"] if is_stopped else ())}
+        may |= {"": set(), "driver": {"killed"}, "worker": {"QueryFailed"}}[kill]
+        assert said in may
+        assert said or not is_stopped
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a further run would do nothing."""
+        return self.judge.stops or not (self.judge.misses or self.judge.written < self.judge.planned)
+
+    def judge_table(self, hudi: HudiOracle) -> None:
+        """Both readers, and the dead letters."""
+        assert self.judge.stops or not self.judge.misses
+        if not self.judge.written:
+            return
+        for table in (hudi.snapshot(self.lake.table), hudi_rs.snapshot(self.lake.table)):
+            found = {row["id"]: (row["id"], row["n"], row["place"]) for row in table.to_pylist()}
+            assert len(found) == table.num_rows
+            assert found == self.judge.rows
+        letters = Counter(letter["value"] for letter in self.lake.letters())
+        assert same_letters(letters, self.judge.letters), (letters, self.judge.letters)
+
+
+@pytest.mark.parametrize("first", FOLDERS[::BESIDE])
+def test_folders_that_change_and_jobs_that_are_killed(first: int, tmp_path: Path, hudi: HudiOracle) -> None:
+    require("connectors")
+    seeds = range(first, min(first + BESIDE, FOLDERS.stop))
+    folders = [Killed(seed, tmp_path / str(seed)) for seed in seeds]
+    chosen = random.Random(f"kills {first}")
+    driver = Driver(tmp_path / "driver.log")
+    kills = chosen.sample(["driver", "worker", "worker", ""], 4)
+
+    def run(running: list[Killed], kill: str) -> None:
+        thread = threading.Thread(target=lambda: list(map(Killed.appear, running)))
+        thread.start()
+        said = driver.run([each.resource for each in running], kill=kill, after=chosen.random() * 2)
+        thread.join()
+        for each, answer in zip(running, said, strict=True):
+            each.look(answer, kill)
+
+    try:
+        for kill in kills:
+            for each in folders:
+                each.change()
+            run(folders, kill)
+        for _ in range(ENDS_MAX):
+            if not (unread := [each for each in folders if not each.is_read]):
+                break
+            run(unread, "")
+    finally:
+        driver.close()
+    for each in folders:
+        each.judge_table(hudi)

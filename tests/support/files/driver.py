@@ -1,5 +1,5 @@
-"""A process that runs resources of files, one after the other in one Spark session: it can be killed, and another one
-goes on from what is on disk.
+"""A process that runs resources of files beside each other in one Spark session: it can be killed, and another one goes
+on from what is on disk.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from pyspark.sql import SparkSession
+
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream import ingest_resource
+from bucketingest.stream import RunningIngest, ingest_resource
 from bucketingest.stream.spark.session import build_session
 
 TESTS: Final = Path(__file__).parents[2]
@@ -23,32 +27,36 @@ _ANSWERS_WITHIN: Final = 240.0
 
 
 class Driver:
-    """Its other end. A process is started when a resource is to be run and none is there."""
+    """Its other end. A process is started when resources are to be run and none is there."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._process: subprocess.Popen[str] | None = None
-        self.starts = 0
 
-    def run(self, resource: BucketIngest, *, kill: str = "", after: float = 0.0) -> str:
-        """Take all there is. `kill`: of what SIGKILL is sent `after` seconds: "driver" or "worker".
+    def run(self, resources: Sequence[BucketIngest], *, kill: str = "", after: float = 0.0) -> list[str]:
+        """Take all there is, beside each other. `kill`: of what SIGKILL is sent `after` seconds: "driver" or "worker".
 
-        Returns "" if all was taken, "killed" if the driver was, or the class of the error.
+        Returns for each "" if all was taken, "killed" if the driver was before, or the class of the error.
         """
         process = self._process = self._process if self._is_there() else self._start()
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(resource.model_dump_json(by_alias=True, exclude_unset=True) + "\n")
+        records = [each.model_dump(by_alias=True, exclude_unset=True, mode="json") for each in resources]
+        process.stdin.write(json.dumps(records) + "\n")
         process.stdin.flush()
+        process.stdout.readline()  # it has begun
         timer = threading.Timer(after, self._kill, [kill]) if kill else threading.Timer(_ANSWERS_WITHIN, self.close)
         timer.start()
+        said = ["killed"] * len(resources)
         try:
-            line = process.stdout.readline()
+            for line in islice(process.stdout, len(resources)):
+                number, answer = json.loads(line)
+                said[number] = answer
         finally:
             timer.cancel()
             timer.join()
-        return str(json.loads(line)) if line else "killed"
+        return said
 
     def close(self) -> None:
         """End it with all it started."""
@@ -59,7 +67,6 @@ class Driver:
         return self._process is not None and self._process.poll() is None
 
     def _start(self) -> subprocess.Popen[str]:
-        self.starts += 1
         return subprocess.Popen(
             [sys.executable, "-m", "support.files.driver"],
             stdin=subprocess.PIPE,
@@ -87,7 +94,10 @@ def _workers_below(root: int) -> list[int]:
     for each in Path("/proc").glob("[0-9]*"):
         try:
             fields = (each / "stat").read_text().rpartition(")")[2].split()
-            parents[int(each.name)] = int(fields[1]), b"pyspark.daemon" in (each / "cmdline").read_bytes()
+            parents[int(each.name)] = (
+                int(fields[1]),
+                b"bucketingest.stream.spark.worker_daemon" in (each / "cmdline").read_bytes(),
+            )
         except OSError:  # it has ended
             continue
 
@@ -102,19 +112,38 @@ def _workers_below(root: int) -> list[int]:
 
 def _serve() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
+    lock = threading.Lock()
     session = None
-    for line in sys.stdin:
-        resource = BucketIngest.model_validate_json(line)
-        session = session or build_session(resource)
+
+    def wait(number: int, running: RunningIngest | Exception) -> None:
         answer = ""
         try:
-            running = ingest_resource(session, resource, once=True)
+            if isinstance(running, Exception):
+                raise running
             running.wait()
         except Exception as error:  # noqa: BLE001 - the other end judges it
             answer = type(error).__name__
             traceback.print_exception(error, file=sys.stderr)
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        with lock:
+            print(json.dumps([number, answer]), file=answers, flush=True)
+
+    for line in sys.stdin:
+        resources = [BucketIngest.model_validate(record) for record in json.loads(line)]
+        session = session or build_session(resources[0])
+        print("begun", file=answers, flush=True)
+        waiting = []
+        for number, resource in enumerate(resources):
+            waiting.append(threading.Thread(target=wait, args=(number, _started(session, resource))))
+            waiting[-1].start()
+        for thread in waiting:
+            thread.join()
+
+
+def _started(session: SparkSession, resource: BucketIngest) -> RunningIngest | Exception:
+    try:
+        return ingest_resource(session, resource, once=True)
+    except Exception as error:  # noqa: BLE001 - as that of a query that runs
+        return error
 
 
 if __name__ == "__main__":

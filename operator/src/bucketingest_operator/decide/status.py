@@ -228,14 +228,16 @@ class Draft:
 
 
 def _judge_files(report: FilesReport) -> tuple[Truth, str, str]:
+    found: dict[str, str] = {}
     if report.changed_files:
-        files = f"{report.changed_files} {'file' if report.changed_files == 1 else 'files'}"
         names = ", ".join(report.changed)
-        return "False", "FilesChanged", f"{files} changed after they were read, and are not read again: {names}."
+        found["FilesChanged"] = f"Changed after they were read, and not read again: {report.changed_files}, {names}."
     if report.unknown_columns:
         columns = ", ".join(f"{each.column} ({each.file})" for each in report.unknown)
-        return "False", "UnknownColumns", f"Not in source.files.schema, and not read: {columns}."
-    return "True", "AllRead", ""
+        found["UnknownColumns"] = f"Not in source.files.schema, and not read: {columns}."
+    if not found:
+        return "True", "AllRead", ""
+    return "False", next(iter(found)), " ".join(found.values())
 
 
 def knows_lag(report: ProgressReport) -> bool:

@@ -1,4 +1,4 @@
-"""Columns in Spark's DDL, `id STRING, tags ARRAY<STRING>`, as Arrow types: those that a message can have."""
+"""Columns in Spark's DDL, `id STRING, tags ARRAY<STRING>`, as Arrow types, those that a message can have, and back."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ _TYPES: Final = {
     "DATE": pa.date32(),
     **dict.fromkeys(["TIMESTAMP", "TIMESTAMP_LTZ"], pa.timestamp("us", "UTC")),
 }
+_NAMES: Final = {
+    **{kind: name for name, kind in reversed(_TYPES.items())},
+    pa.timestamp("us", "UTC"): "TIMESTAMP",
+    pa.timestamp("us"): "TIMESTAMP_NTZ",
+}
 _DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC"})
 _DIGITS_MAX: Final = 38
 _NESTED: Final = ("ARRAY", "MAP", "STRUCT")
@@ -48,6 +53,20 @@ def columns_of(ddl: str) -> pa.Schema:
     if tokens.next:
         raise UnreadableDdl(f"has {tokens.next!r} where it should end")
     return pa.schema(found)
+
+
+def type_in_ddl(kind: pa.DataType) -> str:
+    """A type as a schema names it; one that has no name there in Arrow's words. Pure."""
+    t = pa.types
+    if t.is_decimal128(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if t.is_list(kind):
+        return f"ARRAY<{type_in_ddl(kind.value_type)}>"
+    if t.is_map(kind):
+        return f"MAP<{type_in_ddl(kind.key_type)},{type_in_ddl(kind.item_type)}>"
+    if t.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{field.name}: {type_in_ddl(field.type)}' for field in kind)}>"
+    return _NAMES.get(kind, str(kind))
 
 
 class _Tokens:

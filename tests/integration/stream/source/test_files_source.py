@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -236,7 +237,7 @@ def test_bad_rows_and_bad_files_are_dead_letters_and_the_others_are_rows(
     letters = {each["detail"].removeprefix(f"{incoming}/"): each for each in lake.letters()}
     assert sorted((each["reason"], detail[:60]) for detail, each in letters.items()) == [
         ("decode", "dt=2026-01-01/bytes.parquet, row 2, column id: a byte that i"),
-        ("file", "dt=2026-01-02/type.parquet: column n: the file has string, t"),
+        ("file", "dt=2026-01-02/type.parquet: column n: the file has STRING, t"),
         ("file", "dt=2026-01-03/damaged.parquet: is no Parquet file: Parquet m"),
     ]
 
@@ -323,7 +324,7 @@ def test_a_changed_file_that_is_ignored_is_a_finding(run: Runner, lake: Lake, in
     value, reason, message = source_condition(wanted, run.once(wanted))
 
     assert (value, reason) == ("False", "FilesChanged")
-    assert message == "1 file changed after they were read, and are not read again: a.parquet."
+    assert message == "Changed after they were read, and not read again: 1, a.parquet."
     assert lake.rows()["n"].to_pylist() == [1]
 
 
@@ -331,6 +332,7 @@ def test_a_changed_file_that_is_ignored_is_a_finding(run: Runner, lake: Lake, in
     ("kind", "sql"),
     [
         ("parquet", "SELECT * FROM source"),
+        ("avro", "SELECT * FROM source"),
         ("json", "SELECT regexp_replace(id, 'x', 'y') AS id FROM source"),
         ("csv", "SELECT * FROM source"),
     ],
@@ -341,6 +343,11 @@ def test_columns_that_the_schema_lacks_are_a_finding_whoever_evaluates_the_sql(
     if kind == "parquet":
         parquet(incoming / "a.parquet", 1, id=["a"])
         parquet(incoming / "b.parquet", 2, id=["b"], more=[1], other=[2])
+    elif kind == "avro":
+        for path, record in (("a.avro", {"id": "a"}), ("b.avro", {"id": "b", "more": 1, "other": 2})):
+            fields = [{"name": name, "type": "string" if name == "id" else "int"} for name in record]
+            with (incoming / path).open("wb") as file:
+                fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, [record], "deflate")
     else:
         (incoming / f"a.{kind}").write_text({"json": '{"id": "a"}\n', "csv": "id\na\n"}[kind])
         last = {"json": '{"id": "b", "more": 1, "other": 2}\n', "csv": "id,more,other\nb,1,2\n"}[kind]

@@ -38,7 +38,7 @@ def test_files_of_json_have_the_types_of_messages() -> None:
 
 def test_files_of_csv_have_no_nested_types() -> None:
     (found,) = problems(source={"files": {"path": "/in", "format": "csv", "schema": f"{COLUMNS}, l ARRAY<INT>"}})
-    assert found.startswith("spec.source.files.schema has the type list<element: int32>, which is not read from csv")
+    assert found.startswith("spec.source.files.schema has the type ARRAY<INT>, which is not read from csv")
 
 
 AVRO = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}

@@ -161,8 +161,8 @@ def test_every_cut_and_many_changed_bytes_are_a_bad_file_or_other_values() -> No
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
-        (pa.schema([("n", pa.string())]), "column n: the file has int32, the schema string; give the column this type"),
-        (pa.schema([("at", pa.timestamp("us"))]), r"column at: the file has timestamp\[us, tz=UTC\], the schema"),
+        (pa.schema([("n", pa.string())]), "column n: the file has INT, the schema STRING; give the column this type"),
+        (pa.schema([("at", pa.timestamp("us"))]), "column at: the file has TIMESTAMP, the schema TIMESTAMP_NTZ"),
     ],
 )
 def test_another_type_is_a_bad_file_with_both(columns: pa.Schema, why: str) -> None:

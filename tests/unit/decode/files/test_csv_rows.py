@@ -71,11 +71,11 @@ def test_what_is_no_row_has_its_place_and_its_text() -> None:
     found = parts(b"id,n\na,1\nb,many\nc\nd,4,5\ncaf\xe9,6\ne,2147483648\nf,7\n", has_header=True)
     assert rows(found) == [("a", 1), ("f", 7)]
     assert refused(found) == [
-        ("record 2", "column n: is no int32", b"b,many"),
+        ("record 2", "column n: is no INT", b"b,many"),
         ("record 3", "has 1 values, not 2", b"c"),
         ("record 4", "has 3 values, not 2", b"d,4,5"),
         ("record 5", "column id: a byte that is not UTF-8; see options.encoding", b"caf\xe9,6"),
-        ("record 6", "column n: is no int32", b"e,2147483648"),
+        ("record 6", "column n: is no INT", b"e,2147483648"),
     ]
 
 

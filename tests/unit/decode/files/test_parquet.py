@@ -118,9 +118,9 @@ def test_int96_has_every_year(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        (pa.table({"n": pa.array([1], pa.int64())}), "column n: the file has int64, the schema int32"),
-        (pa.table({"n": ["1"]}), "column n: the file has string, the schema int32"),
-        (pa.table({"n": [[1]]}), r"column n: the file has list<\w+: int64>, the schema int32"),
+        (pa.table({"n": pa.array([1], pa.int64())}), "column n: the file has BIGINT, the schema INT"),
+        (pa.table({"n": ["1"]}), "column n: the file has STRING, the schema INT"),
+        (pa.table({"n": [[1]]}), "column n: the file has ARRAY<BIGINT>, the schema INT"),
         (pa.table([pa.array(["a"]), pa.array(["b"])], names=["iD", "ID"]), "column id: the file has it 2 times"),
     ],
     ids=["wider", "text", "list", "twice"],

@@ -74,5 +74,5 @@ def test_columns_that_the_schema_does_not_have_are_said() -> None:
 
 
 def test_a_directory_that_is_no_value_refuses_the_file() -> None:
-    with pytest.raises(BadFile, match="the directory dt=today is not a value of the column dt, a date32"):
+    with pytest.raises(BadFile, match="the directory dt=today is not a value of the column dt, a DATE"):
         rows(LINE, "dt=today/x.json")

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from bucketingest.spec.job_report import LagReport, ProgressReport, StateReport
+from bucketingest.spec.job_report import FilesReport, LagReport, ProgressReport, StateReport, UnknownColumn
 from bucketingest.spec.status import ATTEMPTS_MAX, Lag, Status
 from bucketingest_operator.decide.status import CONDITIONS, MESSAGE_MAX, Draft
 from support.operator.observations import NOW, attempt, commit, report, status_with
@@ -175,3 +175,17 @@ def test_with_a_commit_the_lag_is_written_as_it_is() -> None:
     found = written(written(Status(), 100), 101, commit_age=3).lag
     assert found is not None
     assert found.offsets == 101
+
+
+def test_all_that_is_not_read_of_a_source_of_files_is_named() -> None:
+    unknown = (UnknownColumn(column="more", file="b.csv"),)
+    files = FilesReport(changed_files=12, changed=("a.csv", "b.csv"), unknown_columns=1, unknown=unknown)
+    draft = Draft(Status(), 1, NOW)
+    draft.take_report(report(files=files))
+    found = draft.condition("SourceComplete")
+    assert found is not None
+    assert (found.status, found.reason) == ("False", "FilesChanged")
+    assert found.message == (
+        "Changed after they were read, and not read again: 12, a.csv, b.csv. "
+        "Not in source.files.schema, and not read: more (b.csv)."
+    )

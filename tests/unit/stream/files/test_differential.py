@@ -54,13 +54,14 @@ class Model:
         if self.planned is not None:
             return False
         if not self.waiting:
+            found = []
             for path, file in self.there.items():
                 version = len(file.content), file.modified
                 if path not in self.taken or (self.taken[path] != version and self.changed == "readAgain"):
-                    self.waiting.append((file.modified, path, version))
+                    found.append((file.modified, path, version))
                 elif self.taken[path] != version and self.changed == "stop":
                     return True
-            self.waiting.sort()
+            self.waiting = sorted(found)
         self.planned, self.waiting = self.waiting[: self.max_files], self.waiting[self.max_files :]
         return False
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.decode.ddl import type_in_ddl
 from bucketingest.decode.files.parts import BadFile
 
 
@@ -40,7 +41,7 @@ def names_of(found: pa.Schema, columns: pa.Schema) -> list[str | None]:
 
 def why_not(found: pa.DataType, wanted: pa.DataType) -> str | None:
     """Why values of the first type are not read as the second, with both; None if they are. Pure."""
-    return None if _fits(found, wanted) else f"the file has {found}, the schema {wanted}"
+    return None if _fits(found, wanted) else f"the file has {type_in_ddl(found)}, the schema {type_in_ddl(wanted)}"
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
@@ -90,7 +91,8 @@ def converted_column(array: pa.Array, wanted: pa.Field) -> pa.Array:
     try:
         return converted(array, wanted.type)
     except pa.ArrowInvalid as error:
-        raise BadFile(f"column {wanted.name}: a value of type {array.type} is no {wanted.type}: {error}") from None
+        kinds = type_in_ddl(array.type), type_in_ddl(wanted.type)
+        raise BadFile(f"column {wanted.name}: a {kinds[0]} is no {kinds[1]}: {error}") from None
 
 
 def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:

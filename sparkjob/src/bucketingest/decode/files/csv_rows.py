@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from bucketingest.decode.ddl import type_in_ddl
 from bucketingest.decode.files.lines import text_in_utf8
 from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece, no_rows, unknown_columns
 from bucketingest.decode.files.text_values import column_of_text
@@ -124,7 +125,7 @@ class CsvReader:
             for at in np.flatnonzero(not_text).tolist():
                 refused.setdefault(at, f"column {field.name}: a byte that is not UTF-8; see options.encoding")
             for at in np.flatnonzero(bad & ~not_text).tolist():
-                refused.setdefault(at, f"column {field.name}: is no {field.type}")
+                refused.setdefault(at, f"column {field.name}: is no {type_in_ddl(field.type)}")
             arrays.append(values)
         rows = pa.RecordBatch.from_arrays(arrays, schema=self.columns)
         if not refused:

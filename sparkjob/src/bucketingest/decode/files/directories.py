@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from bucketingest.decode.ddl import type_in_ddl
 from bucketingest.decode.files.parts import BadFile
 from bucketingest.decode.files.text_values import column_of_text
 
@@ -33,7 +34,7 @@ def constants(path: str, columns: pa.Schema) -> dict[str, pa.Array]:
         kind = columns.field(column).type
         array, bad = column_of_text(pa.array([value], pa.string()), kind)
         if bad.any():
-            raise BadFile(f"the directory {name}={value} is not a value of the column {column}, a {kind}")
+            raise BadFile(f"the directory {name}={value} is not a value of the column {column}, a {type_in_ddl(kind)}")
         made[column] = array
     return made
 

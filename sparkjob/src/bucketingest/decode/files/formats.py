@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from bucketingest.decode.ddl import type_in_ddl
 from bucketingest.decode.files import avro_containers
 from bucketingest.decode.files.avro_containers import AvroReader
 from bucketingest.decode.files.column_types import read_as
@@ -63,7 +64,7 @@ def why_not(source: FilesSource, columns: pa.Schema) -> str | None:
     kind = unreadable_type(columns) if source.format == "csv" else None
     if kind is None:
         return None
-    return f"has the type {kind}, which is not read from csv: take STRING, and convert it in transform.sql"
+    return f"has the type {type_in_ddl(kind)}, which is not read from csv: take STRING, and convert it in transform.sql"
 
 
 SHOWS_COLUMNS: Final = frozenset(["parquet", "avro"])

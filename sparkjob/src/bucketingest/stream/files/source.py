@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from bucketingest.decode.ddl import UnreadableDdl
+from bucketingest.decode.ddl import UnreadableDdl, type_in_ddl
 from bucketingest.decode.ddl import columns_of as columns_of_ddl
 from bucketingest.decode.files.formats import SHOWS_COLUMNS, columns_of, is_splittable, reader_of, why_not
 from bucketingest.decode.files.parts import BadFile, Piece
@@ -86,17 +86,18 @@ def look_at_files(source: FilesSource) -> str:
 def _beside(found: pa.Schema, columns: pa.Schema | None) -> str:
     """Columns of a file, each with that of the schema where it differs."""
     if columns is None:
-        return ", ".join(f"{field.name} {field.type}" for field in found)
+        return ", ".join(f"{field.name} {type_in_ddl(field.type)}" for field in found)
     wanted = {field.name.lower(): field for field in columns}
     words = []
     for field in found:
-        beside = wanted.pop(field.name.lower(), None)
+        name, kind = field.name, type_in_ddl(field.type)
+        beside = wanted.pop(name.lower(), None)
         if beside is None:
-            words.append(f"{field.name} {field.type} (not in schema)")
+            words.append(f"{name} {kind} (not in schema)")
         elif beside.type != field.type:
-            words.append(f"{field.name} {field.type} (schema: {beside.type})")
+            words.append(f"{name} {kind} (schema: {type_in_ddl(beside.type)})")
         else:
-            words.append(f"{field.name} {field.type}")
+            words.append(f"{name} {kind}")
     return ", ".join([*words, *(f"{field.name} (only in schema)" for field in wanted.values())])
 
 
