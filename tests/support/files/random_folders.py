@@ -24,6 +24,8 @@ SCHEMA: Final = "id STRING, n INT, place STRING"
 COLUMNS: Final = pa.schema([("id", pa.string()), ("n", pa.int32()), ("place", pa.string())])
 Row = tuple[str, int | None, str | None]
 _NAMES: Final = ("a", "b", "ü", "x y", "100%", "c%20d", "#1", "e+f", "g=h", "'q'", "Z")
+_REFUSED: Final = ("n\nl", "\x7f", "caf\udce9")
+"""Names that a disk has, and no other storage: with a control character, not of UTF-8."""
 _DIRECTORIES: Final = ("", "", "deep/er/", "place=here/", "place=a%2Fb/", "place=__HIVE_DEFAULT_PARTITION__/", "2026/")
 _HIDDEN: Final = ("_SUCCESS", ".part", "_temporary/x", ".spark/y", "z._COPYING_", "_g=h.json", ".place=here/y")
 _START: Final = 1_700_000_000
@@ -85,6 +87,8 @@ class FolderMaker:
         chosen = self.chosen
         self._count += 1
         name = f"{chosen.choice(_DIRECTORIES)}{chosen.choice(_NAMES)}{self._count}.{self.format}"
+        if chosen.random() < 0.02:
+            name = chosen.choice(_REFUSED) + name.replace("/", "-")
         if path is None and self.format != "parquet" and chosen.random() < 0.2:
             name += chosen.choice([".gz", ".bz2"])
         made = File(path or name, _START + chosen.randrange(-30, 30) * 86_400, b"")
@@ -101,8 +105,8 @@ class FolderMaker:
             made.content = gzip.compress(made.content[:7]) + gzip.compress(made.content[7:])
         elif made.path.endswith(".bz2"):
             made.content = bz2.compress(made.content)
-        if made.is_bad:
-            made.letters = [None]
+        if made.is_bad or made.path.startswith(_REFUSED):
+            made.rows, made.letters, made.is_bad = [], [None], True
         return made
 
     def hidden(self) -> File:

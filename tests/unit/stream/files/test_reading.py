@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,3 +59,21 @@ def test_a_file_that_is_gone_is_a_bad_file(tmp_path: Path) -> None:
     (tmp_path / "a.json").unlink()
     files = TaskFiles.of(as_they_are(planned), READER, 1, is_splittable=True)
     assert list(files.bad_files(0)) == [(0, "was deleted before it was read")]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("n\nl.json", "it has a control character, which object stores refuse"),
+        ("\udcff.json", "it is not valid unicode"),
+    ],
+)
+def test_a_file_whose_name_no_storage_takes_is_a_bad_file(tmp_path: Path, name: str, why: str) -> None:
+    """It was listed and is planned: the micro-batch must be written, or no later one ever is."""
+    (tmp_path / name).write_text('{"id": 1}\n')
+    planned = batch_of(tmp_path)
+    files = TaskFiles.of(as_they_are(planned), READER, 1, is_splittable=True)
+    ((number, found),) = files.bad_files(0)
+    assert (number, found.startswith(f"its name is refused: {why}")) == (0, True)
+    ((letter,),) = [batch.to_pylist() for batch in replace(files, set_aside={number: found}).letters(0)]
+    assert letter["detail"] == f"{tmp_path}/{name.encode('utf-8', 'backslashreplace').decode()}: {found}"

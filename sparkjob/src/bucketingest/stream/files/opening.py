@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from bucketingest.decode.files.parts import BadFile, Piece
-from bucketingest.storage import NotFound, Storage, open_storage
+from bucketingest.storage import InvalidLocation, NotFound, Storage, open_storage
 from bucketingest.storage.object_file import ObjectFile
+from bucketingest.storage.paths import path_problem
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.source_file import SourceFile, is_local, source_file
 
@@ -28,7 +29,7 @@ class Opener:
     """By the number of the file in the micro-batch."""
 
     def __call__(self, piece: Piece) -> pa.NativeFile:
-        """The file at its first byte. Raises BadFile if it is gone, FileChanged, StorageError."""
+        """The file at its first byte. Raises BadFile if it is gone or of a refused name, FileChanged, StorageError."""
         self.check(piece)
         storage = open_storage(self.root)
         try:
@@ -36,13 +37,13 @@ class Opener:
                 return pa.OSFile(storage.absolute(piece.path), "rb")
             return pa.PythonFile(ObjectFile(storage, piece.path), "r")
         except (NotFound, FileNotFoundError):
-            raise _gone() from None
+            raise _gone(piece.path) from None
 
     def check(self, piece: Piece) -> None:
         """Once more after the file was read: what was read is of one version. Raises as a call does."""
         found = _now(open_storage(self.root), piece.path)
         if found is None:
-            raise _gone()
+            raise _gone(piece.path)
         if found.version != self.versions[piece.number]:
             raise FileChanged(piece.path)
 
@@ -54,11 +55,14 @@ def as_they_are(batch: FileBatch) -> FileBatch:
 
 
 def _now(storage: Storage, path: str) -> SourceFile | None:
-    """None: it is gone."""
-    with suppress(NotFound):
+    """None: it is gone, or has a name that no storage takes."""
+    with suppress(NotFound, InvalidLocation):
         return source_file(storage.head(path), is_local=is_local(storage))
     return None
 
 
-def _gone() -> BadFile:
-    return BadFile("was deleted before it was read")
+def _gone(path: str) -> BadFile:
+    problem = path_problem(path)
+    return BadFile(
+        "was deleted before it was read" if problem is None else f"its name is refused: {problem}. Rename it"
+    )

@@ -142,7 +142,7 @@ class TaskFiles:
                 yield int(number), why
 
     def _detail(self, piece: Piece, place: str, why: str) -> str:
-        where = f"{self.opener.root}/{piece.path}"
+        where = f"{self.opener.root}/{piece.path.encode('utf-8', 'backslashreplace').decode()}"
         return f"{where}, {place}: {why}" if place else f"{where}: {why}"
 
 
