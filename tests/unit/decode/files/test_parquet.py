@@ -186,3 +186,15 @@ def test_a_file_shows_its_columns_and_those_of_its_directories(tmp_path: Path) -
     assert found_columns == pa.schema(
         [("id", pa.string()), ("n", pa.int32()), ("at", pa.timestamp("us")), ("dt", pa.string())]
     )
+
+
+def test_of_two_columns_whose_names_differ_in_case_the_other_one_is_not_read_and_is_named(tmp_path: Path) -> None:
+    piece = written(tmp_path, pa.table([pa.array(["a"]), pa.array(["b"])], names=["id", "ID"]))
+    named, read = parts(piece)
+    assert (named.unknown, read.rows["id"].to_pylist()) == (("ID",), ["a"])
+
+
+def test_a_file_that_is_compressed_as_a_whole_is_bad(tmp_path: Path) -> None:
+    piece = written(tmp_path, rows_of(1))
+    with pytest.raises(BadFile, match="is compressed as a whole"):
+        list(ParquetReader(COLUMNS).read(pa.CompressedInputStream(pa.OSFile(piece.path, "rb"), "gzip"), piece))

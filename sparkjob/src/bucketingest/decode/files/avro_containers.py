@@ -24,7 +24,7 @@ from bucketingest.decode.avro.column_types import columns_of
 from bucketingest.decode.avro.decoder import RecordDecoder
 from bucketingest.decode.avro.schema import UnreadableSchema, read_record
 from bucketingest.decode.files.column_types import converted_column, names_of
-from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece, no_rows, unknown_columns
+from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece, no_rows
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
@@ -52,7 +52,7 @@ class AvroReader:
         if container is None:
             return
         names = names_of(container.columns, self.columns)
-        if unknown := unknown_columns(container.columns.names, self.columns):
+        if unknown := tuple(name for name in container.columns.names if name not in names):
             yield Part(no_rows(self.columns), unknown=unknown)
         first = 1
         for records in container.records():

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bucketingest.decode.files.column_types import converted_column, names_of
-from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece, no_rows, unknown_columns
+from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece, no_rows
 
 _OLD_CALENDAR: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _SPARK_VERSION: Final = b"org.apache.spark.version"
@@ -49,7 +49,7 @@ class ParquetReader:
             names = names_of(parquet.schema_arrow, self.columns)
             of_file = [name for name in names if name is not None]
             is_old = _has_old_calendar(parquet.metadata)
-            unknown = unknown_columns(parquet.schema_arrow.names, self.columns)
+            unknown = tuple(name for name in parquet.schema_arrow.names if name not in of_file)
             if unknown and not piece.start:
                 yield Part(no_rows(self.columns), unknown=unknown)
             for group, first in _groups(parquet.metadata, piece):
@@ -87,6 +87,8 @@ class ParquetReader:
 
 def opened(file: pa.NativeFile) -> pq.ParquetFile:
     """Raises BadFile."""
+    if not file.seekable():
+        raise BadFile("is compressed as a whole, and Parquet is not read so: write it with a codec of its own")
     try:
         return pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us")
     except pa.ArrowInvalid as error:
