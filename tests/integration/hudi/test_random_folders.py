@@ -30,6 +30,8 @@ FOLDERS = range(int(FIRST or 0), int(LAST))
 """Random folders of a run: so many, or those from one number to another."""
 BESIDE = 6
 """Folders that one driver ingests beside each other, and whose jobs are killed together."""
+FILES_MAX = 50
+"""Objects that a run writes into a table before it is killed, at most on average."""
 ENDS_MAX = 12
 """Runs after the last change until all is read; each may be one that was killed before it."""
 CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
@@ -144,6 +146,11 @@ class Killed:
         self.judge = Judge(self.lake, self.resource)
         self.appears: list[File] = []
 
+    @property
+    def written(self) -> int:
+        """Objects of the table, which say how far a run is, on a machine of any speed."""
+        return sum(len(names) for _, _, names in os.walk(self.lake.table))
+
     def change(self) -> None:
         """Between two runs: new files, hidden ones, other content, deleted ones; some are to appear in the next."""
         if self.judge.stops:
@@ -198,7 +205,10 @@ def test_folders_that_change_and_jobs_that_are_killed(first: int, tmp_path: Path
     def run(running: list[Killed], kill: str) -> None:
         thread = threading.Thread(target=lambda: list(map(Killed.appear, running)))
         thread.start()
-        said = driver.run([each.resource for each in running], kill=kill, after=chosen.random() * 2)
+        until = sum(each.written for each in running) + chosen.randrange(FILES_MAX * len(running))
+        said = driver.run(
+            [each.resource for each in running], kill=kill, when=lambda: sum(each.written for each in running) > until
+        )
         thread.join()
         for each, answer in zip(running, said, strict=True):
             each.look(answer, kill)

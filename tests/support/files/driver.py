@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from bucketingest.stream.spark.session import build_session
 
 TESTS: Final = Path(__file__).parents[2]
 _ANSWERS_WITHIN: Final = 240.0
+_LOOK_SECONDS: Final = 0.01
 
 
 class Driver:
@@ -33,8 +35,10 @@ class Driver:
         self._log = log
         self._process: subprocess.Popen[str] | None = None
 
-    def run(self, resources: Sequence[BucketIngest], *, kill: str = "", after: float = 0.0) -> list[str]:
-        """Take all there is, beside each other. `kill`: of what SIGKILL is sent `after` seconds: "driver" or "worker".
+    def run(
+        self, resources: Sequence[BucketIngest], *, kill: str = "", when: Callable[[], bool] = lambda: False
+    ) -> list[str]:
+        """Take all there is, beside each other. `kill`: what SIGKILL is sent to `when` it is so: "driver" or "worker".
 
         Returns for each "" if all was taken, "killed" if the driver was before, or the class of the error.
         """
@@ -46,17 +50,27 @@ class Driver:
         process.stdin.write(json.dumps(records) + "\n")
         process.stdin.flush()
         process.stdout.readline()  # it has begun
-        timer = threading.Timer(after, self._kill, [kill]) if kill else threading.Timer(_ANSWERS_WITHIN, self.close)
-        timer.start()
+        ended = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(kill, when, ended))
+        watcher.start()
         said = ["killed"] * len(resources)
         try:
             for line in islice(process.stdout, len(resources)):
                 number, answer = json.loads(line)
                 said[number] = answer
         finally:
-            timer.cancel()
-            timer.join()
+            ended.set()
+            watcher.join()
         return said
+
+    def _watch(self, kill: str, when: Callable[[], bool], ended: threading.Event) -> None:
+        deadline = time.monotonic() + _ANSWERS_WITHIN
+        while not ended.wait(_LOOK_SECONDS):
+            if time.monotonic() > deadline:
+                self.close()
+            elif kill and when():
+                self._kill(kill)
+                kill = ""
 
     def close(self) -> None:
         """End it with all it started."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from bucketingest.decode.decoder_choice import way_of
+from bucketingest.spec.fields.source import FileFormat
 from support.jobs.stream_runs import Lake
 
 KAFKA = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
@@ -86,10 +87,13 @@ def way_of_files(kind: str = "parquet", options: dict[str, str] | None = None, *
 
 
 def test_files_are_read_on_arrow_whoever_evaluates_the_sql() -> None:
-    assert way_of_files() == "decoding on Arrow: Parquet files, all columns as they are"
     assert way_of_files(options={"pathGlobFilter": "*.parquet"}) == way_of_files()
     sql = {"sql": "SELECT upper(id) AS id FROM source"}
-    assert way_of_files(transform=sql) == "decoding on Arrow: Parquet files, with spec.transform.sql"
+    assert way_of_files(transform=sql) == "decoding on Arrow: parquet files, with spec.transform.sql"
     sql = {"sql": "SELECT regexp_extract(id, 'a', 0) AS id FROM source"}
     assert way_of_files(transform=sql) == ("decoding in Spark: spec.transform.sql calls regexp_extract; files on Arrow")
-    assert way_of_files("csv") == "decoding on Arrow: CSV files, all columns as they are"
+
+
+@pytest.mark.parametrize("kind", get_args(FileFormat))
+def test_files_of_every_format_are_read_on_arrow(kind: str) -> None:
+    assert way_of_files(kind) == f"decoding on Arrow: {kind} files, all columns as they are"

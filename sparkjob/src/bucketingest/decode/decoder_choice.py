@@ -16,7 +16,6 @@ _OF_REGISTRY: Final = {
     "avro": "Avro, each message with the schema that the registry has for it",
     "protobuf": "Protobuf, each message of a schema that the registry has",
 }
-_FILES: Final = {"parquet": "Parquet", "json": "JSON", "csv": "CSV"}
 _ALL_ROWS: Final = "select * from source"
 _CONF_OF_SQL: Final = ("spark.sql.streaming.", "spark.sql.shuffle.")
 """Beginnings of settings of SQL that change no value."""
@@ -48,7 +47,7 @@ def _way_of_files(resource: BucketIngest, files: FilesSource) -> Way:
     """Files are always read on Arrow; their rows may then be Spark's."""
     if (why := _why_spark(resource)) is not None:
         return Way("spark", f"{why}; files on Arrow")
-    return Way("arrow", f"{_FILES[files.format]} files, {_columns(resource)}")
+    return Way("arrow", f"{files.format} files, {_columns(resource)}")
 
 
 def has_ways(resource: BucketIngest) -> bool:

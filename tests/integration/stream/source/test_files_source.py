@@ -155,7 +155,7 @@ def test_parquet_files_with_sql_on_arrow(
         assert run.once(files()).rows == 3
         file("c.parquet", -1, 4)
         assert run.once(files()).deletes == 1
-        assert "decoding on Arrow: Parquet files, with spec.transform.sql and spec.table.deleteWhen" in caplog.messages
+        assert "decoding on Arrow: parquet files, with spec.transform.sql and spec.table.deleteWhen" in caplog.messages
         (incoming / "no-byte.parquet").touch()
         assert run.once(files()).rows == 0
         file("d.parquet", 4, 6, use_deprecated_int96_timestamps=True)

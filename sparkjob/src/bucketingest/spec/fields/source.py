@@ -100,6 +100,7 @@ class KafkaSource(SpecModel):
         return self.secret_ref is not None or bool(self.options_from)
 
 
+FileFormat = Literal["parquet", "json", "csv", "avro"]
 ChangedFiles = Literal["stop", "readAgain", "ignore"]
 
 
@@ -107,7 +108,7 @@ class FilesSource(SpecModel):
     """Rows from files that appear in a directory."""
 
     path: Location = Field(description="Directory to read files from, with the directories below it.")
-    format: Literal["parquet", "json", "csv", "avro"] = Field(description="Format of the files.")
+    format: FileFormat = Field(description="Format of the files.")
     schema_text: SchemaText | None = Field(
         default=None,
         alias="schema",
@@ -189,6 +190,7 @@ class Transform(SpecModel):
 
 __all__ = [
     "ChangedFiles",
+    "FileFormat",
     "FilesSource",
     "KafkaSource",
     "RateSource",
