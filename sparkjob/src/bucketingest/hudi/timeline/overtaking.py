@@ -101,16 +101,20 @@ def swept_away(
     plans that when all file groups of the partition were replaced, and deletes also what was written since.
 
     No time says what the planner saw: it looks before it chooses its request time. So a file counts as lost unless its
-    file group was replaced, or its instant completed before the writes that the clean retains. Opens the plan of each
-    clean.
+    file group was replaced, or its instant completed before the writes that the clean retains. The instant that
+    replaced a group may be archived: then a clean had its files in its plan. Opens the plan of each clean.
     """
-    for clean in cleans:
+    cleaned: set[tuple[str, str]] = set()
+    for clean in sorted(cleans, key=lambda each: each.request_time):
         before = [instant for instant in instants if instant.request_time < (clean.completion_time or "")]
         plan = read_clean_plan(storage, clean.request_time) if before else None
-        if plan is None or not plan.partitions:
+        if plan is None:
+            continue
+        cleaned |= plan.groups
+        if not plan.partitions:
             continue
         retained_from = plan.earliest.request_time if plan.earliest else ""
-        replaced = replaced_file_groups(storage, timeline)
+        replaced = replaced_file_groups(storage, timeline) | cleaned
         for instant in before:
             for file in instant.files() if instant.completion_time > retained_from else ():
                 group = file.partition_path, file.file_id

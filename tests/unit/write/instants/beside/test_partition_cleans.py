@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bucketingest.hudi.plans.clean_plan import CleanMetadata
-from bucketingest.hudi.timeline.instant import CLEAN
-from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
+from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from support.simulation.records import container
@@ -21,16 +21,22 @@ SECOND = (offsets(2, 4), [row("k2"), row("k3", region="us")])
 THIRD = (offsets(4, 5), [row("k4", region="us")])
 
 
-def plan_clean(table: TestTable, *partitions: str) -> str:
-    """What Hudi plans when everything in these partitions was replaced; the request time."""
+def plan_clean(table: TestTable, *partitions: str, names_files: bool = False) -> str:
+    """What Hudi plans when everything in these partitions was replaced; the request time. `names_files`: also those
+    that it saw.
+    """
     time = next_time(table)
+    seen = [(partition, info.path) for partition in partitions for info in table.storage.list(partition)]
     plan: dict[str, Any] = {
         "earliestInstantToRetain": None,
         "lastCompletedCommitTimestamp": "",
         "policy": "KEEP_LATEST_BY_HOURS",
         "filesToBeDeletedPerPartition": {},
         "version": 2,
-        "filePathsToBeDeletedPerPartition": {},
+        "filePathsToBeDeletedPerPartition": {
+            partition: [{"filePath": path, "isBootstrapBaseFile": False} for of, path in seen if of == partition]
+            for partition in (partitions if names_files else ())
+        },
         "partitionsToBeDeleted": list(partitions),
         "extraMetadata": {},
     }
@@ -118,6 +124,18 @@ def test_rows_that_the_planner_did_not_see_are_ingested_again_though_its_request
     table.attempt().go_on(SECOND, THIRD)
     assert set(table.visible_keys()) == {"k1", "k2", "k3", "k4"}
     assert table.attempt().start.verdict is StartVerdict.IN_STEP, "once"
+
+
+def test_rows_that_were_replaced_do_not_come_again_though_the_history_has_the_instant_that_replaced_them(
+    table: TestTable, attempt: Attempt
+) -> None:
+    clean = plan_clean(table, "eu", names_files=True)
+    delete(table, "eu")
+    finish_clean(table, clean)
+    [replaced_by] = [each for each in table.timeline().completed if each.action == REPLACE_COMMIT]
+    table.storage.delete_many([path_of(replaced_by)])  # the archive has it
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP
+    assert attempt is not None
 
 
 def test_a_clean_of_another_partition_or_before_the_commit_changes_nothing(table: TestTable, attempt: Attempt) -> None:
