@@ -62,7 +62,8 @@ class Driver:
 
     Attributes:
         terminating: It has a deletion timestamp, and still exists: its process may run.
-        node_gone: Its node is no longer a part of the cluster, so its process cannot run.
+        node_gone: Its node is no longer a part of the cluster, so its process cannot run; or it has not reported the
+            pod's end for `restart.unreachableAfter`, and the table's lease and fences keep the process from committing.
         exit_code: Of the job's container; None while it runs or if it is not known.
     """
 

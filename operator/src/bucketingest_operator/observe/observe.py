@@ -147,7 +147,7 @@ class Observer:
             now=now,
             resource=resource,
             drivers=tuple(
-                driver(each, now, node_gone=each.node is not None and each.node in gone)
+                driver(each, now, node_gone=each.node in gone or is_unreachable(resource, each, now))
                 for each in sorted(look.pods, key=lambda one: (one.attempt, one.name))
                 if each.role == "driver"
             ),
@@ -269,6 +269,12 @@ def driver(pod: PodSeen, now: datetime, *, node_gone: bool = False) -> Driver:
         finished_at=pod.finished_at,
         uid=pod.uid,
     )
+
+
+def is_unreachable(resource: Resource, pod: PodSeen, now: datetime) -> bool:
+    """Whether a pod's node has not reported its end for longer than the spec allows."""
+    allowed = None if resource.wanted is None else resource.wanted.spec.restart.unreachable_after
+    return allowed is not None and pod.should_end_at is not None and now - pod.should_end_at >= allowed
 
 
 def executors(pods: Sequence[PodSeen], attempt: int) -> Executors:

@@ -70,6 +70,7 @@ class PodSeen:
         role: `driver`, `executor`, `rollback` or `preflight`.
         phase: The phase in Kubernetes; not reliable, unlike `state`.
         terminating: It has a deletion timestamp.
+        should_end_at: Then its time to end is over; None if it need not end.
         mounting_since: Since when it is on a node that has not set up its volumes and network.
         rpc_secret: Name of the Secret of Spark's ports that it mounts; "" if it mounts none.
     """
@@ -94,6 +95,7 @@ class PodSeen:
     mounting_since: datetime | None = None
     rpc_secret: str = ""
     controller: Controller | None = None
+    should_end_at: datetime | None = None
 
 
 class EndedDrivers:
@@ -151,6 +153,7 @@ def read_pod(pod: Object) -> PodSeen | None:
         mounting_since=_mounting_since(status, state),
         rpc_secret=secret_mounted(spec),
         controller=controller_of(metadata),
+        should_end_at=read_time(metadata["deletionTimestamp"]) if "deletionTimestamp" in metadata else None,
     )
 
 

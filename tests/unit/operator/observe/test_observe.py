@@ -10,7 +10,17 @@ from typing import Any, cast
 
 import pytest
 
-from bucketingest_operator.observation import CompactionJob, Executors, JobState, PodReason, PodState, PreflightJob
+from bucketingest_operator.decide.plan import DeleteDriver
+from bucketingest_operator.decide.reconcile import reconcile
+from bucketingest_operator.observation import (
+    CompactionJob,
+    Executors,
+    JobState,
+    Observation,
+    PodReason,
+    PodState,
+    PreflightJob,
+)
 from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen
 from bucketingest_operator.observe.executor_probe import MOUNT_PATIENCE
 from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen
@@ -20,6 +30,7 @@ from bucketingest_operator.observe.observe import (
     attempt_inputs,
     driver,
     executors,
+    is_unreachable,
     newest_attempt,
     own,
 )
@@ -175,3 +186,15 @@ def test_a_live_look_leaves_out_objects_with_our_label_that_are_not_of_our_makin
         readers=Readers(Unreadable()),
     )
     assert asyncio.run(observer.look(resource(), live=True)) == Look([], [], [], live=True)
+
+
+def test_a_driver_whose_node_does_not_report_its_end_is_lost_after_the_time_that_the_spec_allows() -> None:
+    patient, opted = resource(), resource(bucket_ingest({"restart": {"unreachableAfter": "10m"}}))
+    ended = replace(pod(), terminating=True, should_end_at=NOW - timedelta(minutes=10))
+    assert is_unreachable(opted, ended, NOW)
+    assert not is_unreachable(opted, ended, NOW - timedelta(seconds=1))
+    assert not is_unreachable(opted, replace(ended, should_end_at=None), NOW)
+    assert not is_unreachable(patient, ended, NOW)
+    lost = driver(ended, NOW, node_gone=True)
+    deleted = reconcile(Observation(NOW, replace(opted, deleting=True), drivers=(lost,)))
+    assert any(isinstance(each, DeleteDriver) and each.force for each in deleted.actions)

@@ -101,7 +101,7 @@ class Health(SpecModel):
 
 
 class Restart(SpecModel):
-    """When the operator gives up restarting."""
+    """When the operator gives up restarting, or waiting for a node."""
 
     max_failures: Whole = Field(
         default=10,
@@ -112,6 +112,15 @@ class Restart(SpecModel):
     )
     window: Annotated[timedelta, DurationText("1m", "168h")] = Field(
         default=timedelta(hours=1), description="Time over which failed attempts are counted."
+    )
+    unreachable_after: Annotated[timedelta, DurationText("1m", "168h")] | None = Field(
+        default=None,
+        alias="unreachableAfter",
+        description=(
+            "A driver pod that should have ended so long ago, and whose node does not report its end, counts as lost: "
+            "it is deleted by force, and the next attempt starts. Its process may still run; the table's lease and "
+            "fences keep it from committing. Default: the operator waits until the node reports, or is removed."
+        ),
     )
 
 
