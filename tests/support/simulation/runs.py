@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 
 import stamina
 
@@ -33,5 +34,12 @@ def run_quietly(
     """One schedule, without log output about retries. `state`: its table has an index with a state; `is_global`: and a
     key is in one partition only.
     """
-    stamina.instrumentation.set_on_retry_hooks([])
+    _prepare()
     return run_schedule(seed, steps_shown=steps_shown, state=state, is_global=is_global, event=event)
+
+
+@cache
+def _prepare() -> None:
+    stamina.instrumentation.set_on_retry_hooks([])
+    gc.collect()
+    gc.freeze()  # what was imported stays: it need not be looked at again and again

@@ -156,7 +156,7 @@ class Schedule:
         )
 
     def _counts(self) -> Counter[str]:
-        instants = read(self._table.contents).instants
+        instants = self._table.instants
         counts = Counter({what: self._world.counts[what] for what in COUNTED})
         counts.update(
             {
@@ -255,7 +255,7 @@ class Schedule:
                 self._start_process()
                 world.run(lambda: None)
                 finished = self._lives.is_finished
-        table = read(self._table.contents)
+        table = self._table.snapshot
         # What another writer left pending keeps all that is newer: only Hudi's next start ends it.
         if not world.violations and not table.instants.pending:
             for found in overdue(table, quiet):
@@ -275,7 +275,7 @@ class Schedule:
         self._around.rows = draw_rows(world.rng, process.new_end)
         world.spawn(process.name, process.live)
         world.run(lambda: None)
-        done = read(self._table.contents).instants.completed.keys() - read(before).instants.completed.keys()
+        done = self._table.instants.completed.keys() - read(before).instants.completed.keys()
         if not isinstance(process.error, RangeConflict | PositionLost) or done:
             world.violation(
                 f"the topic was created again with {process.new_end} rows, and they were taken for rows that the table "

@@ -15,7 +15,9 @@ from typing import Final, Protocol
 
 from bucketingest.storage import AlreadyExists, NotFound
 from bucketingest.storage.interface import ObjectInfo
-from support.simulation.judge.instants import HISTORY, TIMELINE, read_instants
+from support.simulation.judge.files import data_file
+from support.simulation.judge.instants import HISTORY, TIMELINE, Instants, read_instants
+from support.simulation.judge.reader import Snapshot
 from support.simulation.records import record
 
 _COMPLETED: Final = re.compile(r"\.hoodie/timeline/(\d{17})_\d{17}\.deltacommit")
@@ -84,6 +86,8 @@ class Objects:
         self.overtaken: set[str] = set()
         """Instants that were ever marked as overtaken."""
         self.objects: dict[str, StoredObject] = {}
+        self._instants: Instants | None = None
+        self._snapshot: Snapshot | None = None
         self._paths: list[str] = []
         """Its paths in order: of all that a schedule does, listings are the most frequent."""
         self.creators: dict[str, str] = {}
@@ -137,6 +141,7 @@ class Objects:
                 self.horizon = max(self.horizon, self.archived_up_to)
             else:
                 self._check_change(path, "deleted")
+            self._changes(path)
             self.deleted[path] = (self.objects.pop(path), self._clock()[0])
             del self._paths[bisect_left(self._paths, path)]
 
@@ -144,6 +149,29 @@ class Objects:
     def contents(self) -> dict[str, bytes]:
         """Path -> content, as it is now."""
         return {path: stored.content for path, stored in self.objects.items()}
+
+    @property
+    def instants(self) -> Instants:
+        """What the timeline says now."""
+        if self._instants is None:
+            self._instants = read_instants(self._on_timeline())
+        return self._instants
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The table as it is now."""
+        if self._snapshot is None:
+            files = tuple(file for path in self.objects if (file := data_file(path)) is not None)
+            self._snapshot = Snapshot(self.instants, files, self.contents)
+        return self._snapshot
+
+    def _on_timeline(self) -> dict[str, bytes]:
+        return {path: self.objects[path].content for path in self.under(TIMELINE)}
+
+    def _changes(self, path: str) -> None:
+        self._snapshot = None
+        if path.startswith(TIMELINE):
+            self._instants = None
 
     def _check_change(self, path: str, what: str) -> None:
         match = _COMPLETED.fullmatch(path)
@@ -157,22 +185,18 @@ class Objects:
         it is archived and the oldest on the timeline.
         """
         marked = any((match := _TAKEN_BACK.fullmatch(path)) and match[1] == instant for path in self.objects)
-        table = read_instants(self.contents)
-        active = {
-            path for path in self.contents if not (path.startswith(f"{TIMELINE}{instant}") and HISTORY not in path)
-        }
-        now = {path: self.contents[path] for path in active}
+        now = {path: each for path, each in self._on_timeline().items() if not path.startswith(f"{TIMELINE}{instant}")}
         newest = now | ({_VERSION: str(self._history_version).encode()} if _VERSION in now else {})
         in_history = any(instant in read_instants(each).completed for each in (now, newest))
         archived = in_history and self.first_active(instant) == instant
         if archived:
             self.horizon = max(self.horizon, instant)
-        return marked or archived or instant in table.rolled_back
+        return marked or archived or instant in self.instants.rolled_back
 
     def first_active(self, instant: str) -> str:
         """The oldest write on the timeline; no archival can wait for others that a delayed request puts back."""
         others = tuple(f"{TIMELINE}{each}" for each in self.put_back - {instant})
-        return read_instants({p: c for p, c in self.contents.items() if not p.startswith(others)}).first_active
+        return read_instants({p: c for p, c in self._on_timeline().items() if not p.startswith(others)}).first_active
 
     def _store(self, path: str, content: bytes) -> None:
         step, now = self._clock()
@@ -180,11 +204,12 @@ class Objects:
             self.overtaken.add(match[1])
         if content and _ROLLBACK.fullmatch(path):
             target = record(content)["instantToRollback"]["commitTime"]
-            found = read_instants(self.contents).completed.get(target)
+            found = self.instants.completed.get(target)
             if found is not None and not found.active:
                 self.unharmed.add(target)
         if path == _VERSION:
             self._history_version = max(self._history_version, int(content))
+        self._changes(path)
         self._next_etag += 1
         if path not in self.objects:
             insort(self._paths, path)

@@ -103,16 +103,12 @@ class View:
         yield from self._listed("list", prefix)
 
     def list_level(self, prefix: str = "") -> Level:
-        start = f"{prefix}/" if prefix else ""
-        directories: dict[str, None] = {}
-        level = Level()
-        for found in self._listed("list level", prefix):
-            name, slash, _ = found.path[len(start) :].partition("/")
-            if slash:
-                directories[start + name] = None
-            else:
-                level.objects.append(found)
-        level.directories.extend(directories)
+        listed = self._listed("list level", prefix)
+        start = len(prefix) + 1 if prefix else 0
+        level = Level(objects=[info for info in listed if info.path.rfind("/") < start])
+        if len(level.objects) < len(listed):
+            below = (info.path for info in listed if info.path.rfind("/") >= start)
+            level.directories.extend(dict.fromkeys(path[: path.index("/", start)] for path in below))
         return level
 
     def _listed(self, what: str, prefix: str) -> Sequence[ObjectInfo]:

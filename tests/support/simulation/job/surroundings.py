@@ -10,7 +10,6 @@ from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import Storage
 from bucketingest.write.errors import ConflictingAttempt, FencedOut
 from support.simulation.job.local_faults import LocalFaults
-from support.simulation.judge.instants import read_instants
 from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION
 from support.simulation.spec import Row, Work
@@ -56,7 +55,7 @@ class Surroundings:
         """Equal work gives equal files, however often it is done; other work may find that the names are taken, and so
         may work on an instant that is being rolled back.
         """
-        instants = read_instants(self.table.contents)
+        instants = self.table.instants
         standing = instants.pending | instants.completed.keys()
         path = str(error).partition(" was written by ")[0].removeprefix(f"{self.table.url}/")
         if path not in self.table.objects and (".log." in path or path.endswith(".parquet")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ class DataFile:
         return self.instant, self.version, self.token
 
 
+@functools.lru_cache(maxsize=2**14)
 def data_file(path: str) -> DataFile | None:
     """The data file of this name; None for anything else."""
     if path.startswith(".hoodie/"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from support.simulation.judge.incremental import Shown, before, changes
-from support.simulation.judge.reader import Snapshot, read
+from support.simulation.judge.reader import Snapshot
 from support.simulation.store import Objects
 from support.simulation.world import World
 
@@ -55,7 +55,7 @@ class Readers:
         self._read(None)
 
     def _plan(self) -> None:
-        now = read(self._table.contents)
+        now = self._table.snapshot
         completed = now.instants.by_completion
         if not completed:
             return
@@ -72,7 +72,7 @@ class Readers:
     def _read(self, now: int | None) -> None:
         due = [plan for plan in self._plans if now is None or plan.due <= now]
         self._plans = [plan for plan in self._plans if plan not in due]
-        table = read(self._table.contents)
+        table = self._table.snapshot
         for plan in due:
             gone = table.instants.rolled_back | self._table.overtaken
             if plan.instants & gone or not plan.instants <= table.instants.completed.keys():

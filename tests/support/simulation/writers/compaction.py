@@ -15,7 +15,7 @@ from bucketingest.storage import AlreadyExists, NotFound
 from support.simulation.judge.file_content import entries_of
 from support.simulation.judge.files import DataFile, data_file
 from support.simulation.judge.instants import TIMELINE
-from support.simulation.judge.reader import Slice, Snapshot, read
+from support.simulation.judge.reader import Slice, Snapshot
 from support.simulation.records import container
 from support.simulation.source import SCHEMA
 from support.simulation.view import View
@@ -170,7 +170,7 @@ def _outlived_retention(visit: Visit, table: Snapshot, doomed: DataFile) -> bool
     A rollback that was paused for so long takes rows away, with Hudi's own cleans too. Real ones retain files for an
     hour at least: no process is paused for longer and goes on.
     """
-    now = read(visit.table.contents)
+    now = visit.table.snapshot
     before = {file.path for file in table.files if file.group == doomed.group and file.instant < doomed.instant}
     return doomed.instant in now.instants.completed and not before <= {file.path for file in now.files}
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import AlreadyExists
-from support.simulation.judge.reader import Snapshot, read
+from support.simulation.judge.reader import Snapshot
 from support.simulation.outlasting import Late
 from support.simulation.records import container
 from support.simulation.spec import Row
@@ -89,7 +89,7 @@ class Visit:
     def look(self, storage: View) -> Snapshot:
         """The current table."""
         storage.exists(".hoodie/hoodie.properties")
-        return read(self.table.contents)
+        return self.table.snapshot
 
     def dawdle(self, actor: Actor) -> None:
         """Without a lock there is time between one look and the next step."""

@@ -112,3 +112,8 @@ def test_a_completion_not_after_the_request_is_refused(storage: Storage) -> None
     with pytest.raises(TimelineError, match="not after"):
         complete(storage, T2, T2, b"")
     assert Timeline.load(storage).instants == ()
+
+
+def test_of_two_completed_files_of_an_instant_the_first_counts() -> None:
+    (instant,) = Timeline.of_file_names([f"{T1}.clean.inflight", f"{T1}_{T2}.clean", f"{T1}_{T3}.clean"]).instants
+    assert instant.completion_time == T2

@@ -116,9 +116,10 @@ class Instant:
             return cls(request_time, first, State(second.upper()))
         return None
 
-    def is_later_state_of(self, other: Instant) -> bool:
-        """True if both are files of one instant and this state is later: requested, inflight, completed."""
-        return self.key == other.key and _RANK[self.state] > _RANK[other.state]
+    @property
+    def rank(self) -> int:
+        """Orders the states of one instant: requested, inflight, completed."""
+        return _RANK[self.state]
 
     @property
     def key(self) -> tuple[str, str]:

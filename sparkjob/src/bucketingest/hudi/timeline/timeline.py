@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Self
 
 from bucketingest.hudi.errors import InstantExists, TimelineError
@@ -37,20 +37,20 @@ class Timeline:
     def load(cls, storage: Storage) -> Self:
         """Read the active timeline with one listing of `.hoodie/timeline`; no file is opened."""
         level = storage.list_level(TIMELINE_DIRECTORY)
-        return cls.of_file_names(info.path.rpartition("/")[2] for info in level.objects)
+        return cls._of(tuple(info.path.rpartition("/")[2] for info in level.objects))
 
     @classmethod
     def of_file_names(cls, names: Iterable[str]) -> Self:
-        """The timeline of these file names (no directories); of one instant's files the latest state counts."""
-        latest: dict[tuple[str, str], Instant] = {}
-        for name in names:
-            instant = Instant.try_parse(name)
-            if instant is None:
-                continue
-            key = instant.key
-            known = latest.get(key)
-            if known is None or instant.is_later_state_of(known):
-                latest[key] = instant
+        """The timeline of these file names (no directories); of one instant's files the latest state counts, of two
+        completed files the first.
+        """
+        return cls._of(tuple(names))
+
+    @classmethod
+    @lru_cache(maxsize=8)  # most looks find what the one before found
+    def _of(cls, names: tuple[str, ...]) -> Self:
+        found = sorted(filter(None, map(Instant.try_parse, names)), key=lambda instant: instant.rank, reverse=True)
+        latest = {instant.key: instant for instant in reversed(found)}
         return cls(tuple(sorted(latest.values(), key=lambda instant: (instant.request_time, instant.action))))
 
     def as_of(self, completion_time: str) -> Timeline:

@@ -11,7 +11,7 @@ from support.simulation.judge.changes.actors import is_own
 from support.simulation.judge.file_content import entries_of
 from support.simulation.judge.files import DataFile, data_file, inputs_of, named_files
 from support.simulation.judge.instants import TIMELINE
-from support.simulation.judge.reader import Slice, Snapshot, read
+from support.simulation.judge.reader import Slice, Snapshot
 from support.simulation.records import record
 from support.simulation.source import FOREIGN_TOKEN, SCHEMA
 from support.simulation.store import Objects
@@ -28,7 +28,7 @@ class Compactions:
     def second_operations(self, root: str, looked: int) -> Iterator[str]:
         """A compaction may be carried out although a file group of it was in another pending one."""
         plan = self._table.objects[f"{root}plan"].content.partition(b"\n")[2]
-        instants = read(self._table.contents).instants
+        instants = self._table.instants
         own = next((t for t, each in instants.compactions.items() if each == record(plan)), None)
         if own is None or self._is_started_by_another(own):
             return
@@ -50,7 +50,7 @@ class Compactions:
             return
         results = f"{root}round/{number}/result/"
         asked = max((o.step for path, o in self._table.objects.items() if path.startswith(results)), default=0)
-        table = read(self._table.contents)
+        table = self._table.snapshot
         yield from self._rolled_back(root, number, asked)
         for path in named_files(record(commit)):
             base = data_file(path)

@@ -12,7 +12,7 @@ from bucketingest.hudi.timeline.instant import COMMIT
 from support.simulation.judge.changes.actors import is_own
 from support.simulation.judge.files import DataFile, inputs_of, named_files
 from support.simulation.judge.instants import TIMELINE, plan_of_clean
-from support.simulation.judge.reader import Snapshot, read
+from support.simulation.judge.reader import Snapshot
 from support.simulation.store import Objects
 from support.simulation.world import World
 
@@ -34,13 +34,13 @@ class Deletions:
     def remember(self) -> None:
         """Something newer is about to supersede what readers read."""
         now = self._world.now()
-        for part in read(self._table.contents).latest.values():
+        for part in self._table.snapshot.latest.values():
             for file in part.files:
                 self._read_until[file.path] = now
 
     def needed(self, file: DataFile, looked: int) -> Iterator[str]:
         """Why this file must not be deleted."""
-        table = read(self._table.contents)
+        table = self._table.snapshot
         instants = table.instants
         completed = instants.completed.get(file.instant)
         undone = file.instant in instants.rolled_back or file.instant in self._table.overtaken
@@ -84,7 +84,7 @@ class Deletions:
 
     def pins(self, completed: str, instant: str, looked: int) -> Iterator[str]:
         """Why a completed instant, and its file `completed`, must not leave the timeline."""
-        table = read(self._table.contents)
+        table = self._table.snapshot
         instants = table.instants
         active = {each.request_time: each for each in instants.completed.values() if each.active}
         if instant in instants.rolled_back or instant in self._table.overtaken or instant not in active:

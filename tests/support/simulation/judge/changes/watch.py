@@ -13,7 +13,6 @@ from support.simulation.judge.changes.compactions import Compactions
 from support.simulation.judge.changes.deletions import SUPERSEDES, Deletions
 from support.simulation.judge.files import data_file
 from support.simulation.judge.instants import TIMELINE
-from support.simulation.judge.reader import read
 from support.simulation.store import Objects
 from support.simulation.world import World
 
@@ -94,7 +93,7 @@ class TableWatch:
         compaction is requested while an instant of ours is open: its log files would be in the new slice, whose base
         file completes after ranges that end with the instant.
         """
-        instants = read(self._table.contents).instants
+        instants = self._table.instants
         if action == "replacecommit":
             for each in instants.completed.values():
                 if requested < each.completion_time < done:
@@ -123,7 +122,7 @@ class TableWatch:
         if beat.content or beat.step >= looked - _STEPS_BETWEEN:
             return
         alive = self._world.now() - beat.modified < timedelta(minutes=1)
-        time, instants = path.removeprefix(_HEARTBEATS), read(self._table.contents).instants
+        time, instants = path.removeprefix(_HEARTBEATS), self._table.instants
         # A scheduler without lock may give a compaction the time of our open instant, which has its own heartbeat.
         if alive and time in instants.compactions and time not in instants.pending:
             yield f"{path} is overwritten, and another writer's executor is at work"
