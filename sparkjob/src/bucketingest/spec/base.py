@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 class SpecModel(BaseModel):
     """A part of a BucketIngest. Fields are snake_case in Python and camelCase in YAML and JSON."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

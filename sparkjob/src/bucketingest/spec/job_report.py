@@ -46,7 +46,9 @@ _Time = Annotated[AwareDatetime, AfterValidator(_within_years)]
 class _Report(BaseModel):
     """Fields are snake_case in Python and camelCase in JSON. A reader ignores fields that it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", defer_build=True, alias_generator=to_camel, populate_by_name=True
+    )
 
 
 class CommitReport(_Report):
