@@ -1,4 +1,4 @@
-"""A storage whose process dies: before or after the effect of its n-th change, every later call fails."""
+"""A storage whose process dies at its n-th change: every later call fails."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ class Crash(BaseException):
 
 
 class CrashingStorage(PassingStorage):
-    """Passes calls on to `inner` and dies at change number `dies_at` (from 0), after its effect if `after_effect`."""
+    """Passes calls on to `inner` and dies at change number `dies_at` (from 0), before its effect.
 
-    def __init__(self, inner: Storage, dies_at: int, *, after_effect: bool) -> None:
+    A process that dies after a change leaves the same as one that dies before the next. Only where a process changes a
+    second storage too do they differ: `after_effect`.
+    """
+
+    def __init__(self, inner: Storage, dies_at: int, *, after_effect: bool = False) -> None:
         super().__init__(inner)
         self._dies_at = dies_at
         self._after_effect = after_effect

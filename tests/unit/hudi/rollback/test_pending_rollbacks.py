@@ -48,10 +48,7 @@ def foreign_plan(table: Storage, seconds_ago: int, instant: str, file: str) -> s
     return time
 
 
-@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
-def test_every_pending_rollback_of_the_instant_is_finished_also_after_a_crash(
-    new_table: StorageOf, after_effect: bool
-) -> None:
+def test_every_pending_rollback_of_the_instant_is_finished_also_after_a_crash(new_table: StorageOf) -> None:
     def trapped(name: str) -> Storage:
         table = new_table(name)
         for seconds_ago in (20, 10):
@@ -64,7 +61,7 @@ def test_every_pending_rollback_of_the_instant_is_finished_also_after_a_crash(
     for dies_at in range(changes.changes):
         storage = trapped(f"dies-at-{dies_at}")
         with pytest.raises(Crash):
-            roll_back(CrashingStorage(storage, dies_at, after_effect=after_effect), FAILED, OPTIONS)
+            roll_back(CrashingStorage(storage, dies_at), FAILED, OPTIONS)
         roll_back(storage, FAILED, OPTIONS)
         assert not [path for path in paths(storage) if FAILED in path]
         assert Timeline.load(storage).pending == (Instant(LIVE, "deltacommit", State.INFLIGHT),)

@@ -105,8 +105,7 @@ def test_the_order_of_the_changes_is_hudis(new_table: StorageOf) -> None:
     assert steps[11:] == [f"delete .hoodie/.heartbeat/{FAILED}"]
 
 
-@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
-def test_a_crash_at_any_change_is_finished_by_a_second_run(new_table: StorageOf, after_effect: bool) -> None:
+def test_a_crash_at_any_change_is_finished_by_a_second_run(new_table: StorageOf) -> None:
     changes = CrashingStorage(counted := new_table("counted"), -1, after_effect=True)
     roll_back(changes, FAILED, OPTIONS)
     expected = paths(counted)
@@ -114,7 +113,7 @@ def test_a_crash_at_any_change_is_finished_by_a_second_run(new_table: StorageOf,
     for dies_at in range(changes.changes):
         storage = new_table(f"dies-at-{dies_at}")
         with pytest.raises(Crash):
-            roll_back(CrashingStorage(storage, dies_at, after_effect=after_effect), FAILED, OPTIONS)
+            roll_back(CrashingStorage(storage, dies_at), FAILED, OPTIONS)
         completed_before = {path for path in paths(storage) if DONE in path}
         roll_back(storage, FAILED, OPTIONS)
         assert paths(storage) == expected, f"after a crash at change {dies_at}"

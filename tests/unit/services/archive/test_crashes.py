@@ -36,20 +36,19 @@ class Conditional(Swapping, CrashingStorage):
 
 
 @pytest.mark.parametrize("kind", [CrashingStorage, Conditional])
-@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("later", [[], [at(140), at(130)]], ids=["same", "more"])
 def test_a_crash_at_any_change_loses_no_instant_and_a_second_run_ends_it(
-    kind: type[CrashingStorage], after_effect: bool, later: list[str]
+    kind: type[CrashingStorage], later: list[str]
 ) -> None:
     """`later`: instants that complete between the crash and the second run, so that it chooses others."""
-    counted = kind(first_archived(), -1, after_effect=True)
+    counted = kind(first_archived(), -1)
     run(counted)
     assert counted.changes > 20
     for dies_at in range(counted.changes):
         storage = first_archived()
         before = all_instants(storage)
         with pytest.raises(Crash):
-            run(kind(storage, dies_at, after_effect=after_effect))
+            run(kind(storage, dies_at))
         assert all_instants(storage) == before, f"after a crash at change {dies_at}"
         assert Timeline.load(storage).pending == (), "a completed file went before its pending ones"
         for time in later:

@@ -23,15 +23,12 @@ from support.tables.services.named_slices import HOUR
 from support.tables.services.stored_slices import StoredTable
 
 
-@pytest.mark.parametrize("after_effect", [False, True])
-def test_after_a_crash_at_any_change_the_next_one_finishes_it(
-    after_effect: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_crash_at_any_change_the_next_one_finishes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execute, "BATCH", 2)
     for dies_at in range(1000):
         table = three_slices()
         before, gone = table.data(), planned(table)
-        crashing = CrashingStorage(table.storage, dies_at, after_effect=after_effect)
+        crashing = CrashingStorage(table.storage, dies_at)
         with suppress(Crash):
             clean_table(crashing, HOUR, table.options())
         assert before - table.data() <= gone

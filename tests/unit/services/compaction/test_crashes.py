@@ -26,13 +26,12 @@ def test_a_compaction_leaves_base_files_only_and_the_same_rows(given: Written) -
     given.goes_on()
 
 
-@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("base_files", [False, True], ids=["logs only", "base files"])
-def test_a_crash_at_any_change_is_finished_by_the_next_process(base_files: bool, after_effect: bool) -> None:
+def test_a_crash_at_any_change_is_finished_by_the_next_process(base_files: bool) -> None:
     dies_at, died = 0, True
     while died:
         its = written(base_files=base_files)
-        crashing = CrashingStorage(its.storage, dies_at, after_effect=after_effect)
+        crashing = CrashingStorage(its.storage, dies_at)
         with suppress(Crash):
             compact(crashing)
         died = crashing.dead

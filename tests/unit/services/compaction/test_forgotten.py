@@ -115,12 +115,11 @@ def test_base_files_of_a_compaction_that_was_restored_away_are_deleted(old: Writ
     assert not [info.path for info in list_data(old.storage) if record.compaction in info.path.rpartition("/")[2]]
 
 
-@pytest.mark.parametrize("after_effect", [False, True])
 @pytest.mark.parametrize("dies_at", range(6))
-def test_a_crash_meanwhile_keeps_no_clean_from_its_work(old: Written, dies_at: int, *, after_effect: bool) -> None:
+def test_a_crash_meanwhile_keeps_no_clean_from_its_work(old: Written, dies_at: int) -> None:
     storage = old.storage
     with pytest.raises(Crash):
-        CompactionJournal(CrashingStorage(storage, dies_at, after_effect=after_effect)).forget(1)
+        CompactionJournal(CrashingStorage(storage, dies_at)).forget(1)
     clean(Guarded.to_read(storage), DEFAULT_RETENTION)
     sweep(storage)
     assert numbers(storage) == [2, 3, 4]

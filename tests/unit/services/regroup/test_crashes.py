@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-import pytest
-
 from bucketingest.services.regroup.records import MergeEnd
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.services.regroupings import merge_groups, merge_holder, planned
@@ -29,12 +27,11 @@ def test_the_groups_of_a_partition_become_one_with_the_same_rows(given: Scattere
     given.goes_on()
 
 
-@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
-def test_a_crash_at_any_change_is_ended_by_the_next_start(after_effect: bool) -> None:
+def test_a_crash_at_any_change_is_ended_by_the_next_start() -> None:
     dies_at, died, ends = 0, True, set()
     while died:
         its = scattered()
-        crashing = CrashingStorage(its.storage, dies_at, after_effect=after_effect)
+        crashing = CrashingStorage(its.storage, dies_at)
         with suppress(Crash):
             merge_groups(crashing)
         died = crashing.dead
@@ -51,15 +48,14 @@ def test_a_crash_at_any_change_is_ended_by_the_next_start(after_effect: bool) ->
     assert ends == {None, MergeEnd.VOID, MergeEnd.COMPLETED}
 
 
-@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
-def test_a_crash_while_a_crash_is_ended(after_effect: bool) -> None:
+def test_a_crash_while_a_crash_is_ended() -> None:
     for first in (3, 5, 8):
         dies_at, died = 0, True
         while died:
             its = scattered()
             with suppress(Crash):
-                merge_groups(CrashingStorage(its.storage, first, after_effect=after_effect))
-            crashing = CrashingStorage(its.storage, dies_at, after_effect=after_effect)
+                merge_groups(CrashingStorage(its.storage, first))
+            crashing = CrashingStorage(its.storage, dies_at)
             with suppress(Crash):
                 merge_holder(crashing).settle()
             died = crashing.dead
