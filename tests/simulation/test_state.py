@@ -11,10 +11,12 @@ import pytest
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.write.covering.covered_table import CoveredTable
 from bucketingest.write.plan import DELETE_COLUMN
+from support.simulation.events import varied_seeds
 from support.simulation.judge.model import Model, Written
 from support.simulation.runs import run_quietly
 
-AT_ONCE = 10
+SEEDS, GLOBAL_SEEDS = varied_seeds(2), varied_seeds(1)
+AT_ONCE = 6
 SCHEDULES_MAX = 40
 
 
@@ -44,17 +46,17 @@ def test_a_row_without_a_key_never_comes_after_a_deletion() -> None:
     assert outcomes == {}
 
 
-@pytest.mark.parametrize("first", range(0, 40, AT_ONCE))
+@pytest.mark.parametrize("first", range(0, len(SEEDS), AT_ONCE))
 def test_no_schedule_loses_doubles_or_misplaces_a_key(first: int) -> None:
-    verdicts = [run_quietly(seed, state=True) for seed in range(first, first + AT_ONCE)]
+    verdicts = [run_quietly(seed, state=True) for seed in SEEDS[first : first + AT_ONCE]]
     wrong = [verdict.report for verdict in verdicts if verdict.violations]
     assert not wrong, "\n\n".join(wrong)
 
 
-@pytest.mark.parametrize("first", range(0, 20, AT_ONCE))
+@pytest.mark.parametrize("first", range(0, len(GLOBAL_SEEDS), AT_ONCE))
 def test_where_a_key_is_in_one_partition_only_nothing_is_lost_or_doubled(first: int) -> None:
     """Keys do not move here: all else happens to the table whose state has it as one partition."""
-    verdicts = [run_quietly(seed, state=True, is_global=True) for seed in range(first, first + AT_ONCE)]
+    verdicts = [run_quietly(seed, state=True, is_global=True) for seed in GLOBAL_SEEDS[first : first + AT_ONCE]]
     wrong = [verdict.report for verdict in verdicts if verdict.violations]
     assert not wrong, "\n\n".join(wrong)
 

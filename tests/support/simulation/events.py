@@ -6,8 +6,9 @@ Most of them need time: hours must pass while one process, or one request, stand
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Final, Literal, get_args
 
@@ -34,6 +35,8 @@ Event = Literal[
     "partition clean",
 ]
 EVENTS: Final[tuple[Event, ...]] = get_args(Event)
+_ALL: Final = 1000
+"""So many schedules have, between them, all that features can bring."""
 _EACH: Final = 6
 """One of so many schedules has one of these."""
 _DEEP: Final = 205
@@ -94,6 +97,23 @@ def arrange(features: Features, event: Event | None, seed: int) -> tuple[Feature
 def features_of(seed: int) -> Features:
     """The features of a schedule's seed."""
     return arrange(with_services(draw_features(random.Random(seed)), seed), event_of(seed), seed)[0]
+
+
+def varied_seeds(times: int) -> list[int]:
+    """The first seeds without an event such that all that features can bring is in `times` of their schedules."""
+    found, had = [], Counter[str]()
+    for seed in range(_ALL):
+        has = () if event_of(seed) else _has(features_of(seed))
+        if any(had[each] < times for each in has):
+            found.append(seed)
+            had.update(has)
+    return found
+
+
+def _has(features: Features) -> frozenset[str]:
+    given = (field.name for field in fields(features) if getattr(features, field.name))
+    aim = ("aim",) if features.serves is not None and features.serves.aim else ()
+    return frozenset((*given, *aim, *features.services, *(f"edit {each}" for each in features.edits)))
 
 
 def _partitions(drawn: Features, _: Features, rng: random.Random) -> tuple[Features, Arranged]:

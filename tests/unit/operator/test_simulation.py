@@ -272,5 +272,5 @@ class OperatorUnderFire(RuleBasedStateMachine):
         return wanted is not None and job.digest == digest(wanted) and not is_bad(wanted)
 
 
-OperatorUnderFire.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+OperatorUnderFire.TestCase.settings = settings(stateful_step_count=30)
 TestOperatorUnderFire = OperatorUnderFire.TestCase

@@ -12,7 +12,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.avro.cursors import NotVectorised
@@ -56,7 +56,6 @@ def tables(draw: st.DrawFn) -> pa.Table:
     return pa.table([to_arrow(field, [row[field.name] for row in rows]) for field in schema], schema=schema)
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables(), st.data())
 def test_any_rows_are_decoded_as_fastavro_decodes_them(table: pa.Table, data: st.DataObject) -> None:
     rows = [datum for chunk in encode_rows(table) for datum in chunk.to_pylist()]
@@ -176,7 +175,6 @@ def test_bytes_that_are_no_row_are_refused(what: str) -> None:
         decoded([row], record(kind))
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables(), st.randoms())
 def test_damaged_rows_give_rows_or_an_error_but_never_read_beyond(table: pa.Table, chance: random.Random) -> None:
     rows = [bytearray(datum) for chunk in encode_rows(table) for datum in chunk.to_pylist()]

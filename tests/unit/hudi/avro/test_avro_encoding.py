@@ -8,7 +8,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.hudi.avro.encoding import encode_rows
@@ -45,7 +45,6 @@ def tables(draw: st.DrawFn) -> tuple[pa.Table, list[dict[str, Any]]]:
     return pa.table(columns, schema=schema).slice(skipped), rows[skipped:]
 
 
-@settings(max_examples=80, deadline=None)
 @given(tables())
 def test_any_rows_are_encoded_as_fastavro_encodes_them(case: tuple[pa.Table, list[dict[str, Any]]]) -> None:
     table, rows = case
@@ -53,7 +52,6 @@ def test_any_rows_are_encoded_as_fastavro_encodes_them(case: tuple[pa.Table, lis
     assert encoded(table) == by_fastavro(table, [to_avro(kind, row) for row in rows])
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables())
 def test_any_rows_are_read_back_by_fastavro(case: tuple[pa.Table, list[dict[str, Any]]]) -> None:
     table, rows = case

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.hudi.errors import SchemaError
@@ -58,7 +58,6 @@ def tables(draw: st.DrawFn) -> tuple[pa.Table, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("block", [parquet_data_block, avro_data_block])
-@settings(max_examples=60, deadline=None)
 @given(case=tables())
 def test_rows_of_any_type_are_read_back_from_a_data_block(
     block: Any, case: tuple[pa.Table, list[dict[str, Any]]]

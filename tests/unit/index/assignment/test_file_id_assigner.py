@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.hudi.naming import BaseFileName, LogFileName
@@ -119,7 +119,6 @@ rows_of_a_batch = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(rows_of_a_batch, st.randoms(use_true_random=False), st.integers(1, 7), st.booleans())
 def test_any_split_over_tasks_in_any_order_gives_the_same_file_ids(
     runs: list[Run], rows: Rows, chance: random.Random, tasks: int, dictionary: bool

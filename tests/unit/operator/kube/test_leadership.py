@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest_operator.kube.api import CALL_SECONDS, AlreadyExists, ApiError, Conflict, NotFound
@@ -175,7 +175,6 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=60, deadline=None)
 def test_two_never_lead_at_the_same_time(steps: list[tuple[int, str | None, float, float]]) -> None:
     world = World()
     candidates = [Candidate(world, name) for name in "ab"]

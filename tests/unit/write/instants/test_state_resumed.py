@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.hudi.table.table import InsertMode
@@ -86,7 +86,6 @@ RESUMPTIONS = st.builds(
 
 
 @pytest.mark.parametrize("inserts", ["base", "log"])
-@settings(max_examples=50, deadline=None)
 @given(dies_at=st.integers(0, 70), after_effect=st.booleans(), next_one=RESUMPTIONS)
 def test_an_attempt_may_end_at_any_step(
     tmp_path_factory: pytest.TempPathFactory,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.write.instants.journal import KEPT_INSTANTS
@@ -107,7 +107,6 @@ def test_a_crash_while_old_instants_are_forgotten_loses_and_doubles_nothing(monk
     assert table.leftovers() == []
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=5))
 def test_any_number_of_crashes_in_a_row_loses_and_doubles_nothing(crashes: list[tuple[int, bool]]) -> None:
     table = TestTable()
