@@ -10,7 +10,7 @@ import pytest
 from soak.fault_plan import plan
 from soak.run import Settings, soak
 
-KILLS = 3
+KILLS = 2
 SEED = 101
 """The same faults each time, as far as faults can be: `make soak` draws others."""
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Self
 
 _MARK = "BUCKETINGEST_TEST_MARK"
-_ENDS_WITHIN_SECONDS = 100.0
+_ENDS_WITHIN_SECONDS = 300.0
+"""A busy machine is no failure; one that hangs still ends."""
 
 
 class CommandProcess:

@@ -46,7 +46,8 @@ def test_hudis_writers_and_ours_in_turn(hudi: HudiOracle, tmp_path: Path, insert
     steps += [Step.DELETE, Step.MERGE, Step.OURS, Step.HUDI_CLEANS, Step.FORGET, Step.OURS, Step.BLOOM, Step.OURS]
     for step in steps:
         table.take(step)
-        table.check()
+        table.check(spark=step is not Step.OURS)  # after ours comes one of another kind, or the end
+    table.check()
     assert bool(table.counts["compactions of handovers"]) == (inserts == "log")
     bases = table.path.glob("*/*.parquet")
     assert all(FOOTER_KEY.encode() in pq.read_metadata(base).metadata for base in bases)

@@ -45,8 +45,8 @@ SCHEMA: Final = pa.schema(
     [("id", pa.string()), ("region", pa.string()), ("at", pa.int64()), ("value", pa.string()), ("gone", pa.bool_())]
 )
 SMALL: Final = MergeTriggers(10 * 1024**2, min_groups=2)
-COMMITS: Final = 26
-"""325 pairs."""
+COMMITS: Final = int(os.environ.get("COMMITS", "14"))
+"""91 pairs; of 26 commits 325."""
 SPARK_RANGES: Final = int(os.environ.get("SPARK_RANGES", "2"))
 """Ranges of each table that Spark reads, too, each in two ways; a read takes about a second."""
 TABLES: Final = {
