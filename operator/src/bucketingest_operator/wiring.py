@@ -78,7 +78,7 @@ class Operator:
         self._queue = WorkQueue(self._namespace_of)
         self._metrics = Metrics()
         self._unreadable = Unreadable()
-        self._inventory = Inventory(self._queue.add, self._removed, self._unreadable)
+        self._inventory = Inventory(self._queue.add, self._removed, self._unreadable, options.settings.image)
         self._passes: Passes | None = None
         self._observer: Observer | None = None
         self._claims: WatchClaims | None = None

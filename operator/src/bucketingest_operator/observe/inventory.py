@@ -29,11 +29,17 @@ class Inventory:
         changed: Called with the UID of each resource whose next pass may decide something new.
         removed: Called with the UID of each resource that no longer exists.
         unreadable: Where those are noted that cannot be read.
+        image: Of a spec that names none.
     """
 
     def __init__(
-        self, changed: Callable[[str], None], removed: Callable[[str], None], unreadable: Unreadable | None = None
+        self,
+        changed: Callable[[str], None],
+        removed: Callable[[str], None],
+        unreadable: Unreadable | None = None,
+        image: str = "",
     ) -> None:
+        self._image = image
         self._unreadable = unreadable or Unreadable()
         self._changed = changed
         self._removed = removed
@@ -85,7 +91,7 @@ class Inventory:
         restored = before is not None and before.version == instead_of != version
         if before is not None and not restored and not _newer(version, before.version):
             return
-        found, table = read_resource(body, before), table_of(body)
+        found, table = read_resource(body, before, self._image), table_of(body)
         self._resources[uid] = found
         if before is None:
             self._namespaces[found.namespace] += 1

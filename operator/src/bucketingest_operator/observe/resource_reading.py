@@ -24,12 +24,13 @@ _VALUE_MAX: Final = 256
 """Characters of an annotation that are read."""
 
 
-def read_resource(body: Object, before: Resource | None = None) -> Resource:
+def read_resource(body: Object, before: Resource | None = None, image: str = "") -> Resource:
     """The BucketIngest as values.
 
     Args:
         body: Its JSON from the API server.
         before: The same one, read earlier: an unchanged spec is not parsed again.
+        image: Of a spec that names none: so another default is a changed spec, with all that protects from one.
     """
     metadata = body["metadata"]
     # Only those that mean something, and not all of a long one: every decision is logged with them.
@@ -45,6 +46,7 @@ def read_resource(body: Object, before: Resource | None = None) -> Resource:
         wanted, problems, unknown = before.wanted, before.problems, before.unknown
     else:
         wanted, problems, unknown = _wanted(body)
+        wanted = _with_image(wanted, image)
     return Resource(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -75,6 +77,13 @@ def _wanted(body: Object) -> tuple[BucketIngest | None, tuple[Problem, ...], tup
     except Exception as error:  # noqa: BLE001 - whatever a tenant writes is his own problem, not the operator's
         problem = Problem("spec", f"cannot be read: {type(error).__name__}", "values as docs/reference.md has them")
         return None, (problem,), ()
+
+
+def _with_image(wanted: BucketIngest | None, image: str) -> BucketIngest | None:
+    if wanted is None or wanted.spec.spark.image or not image:
+        return wanted
+    spark = wanted.spec.spark.model_copy(update={"image": image})
+    return wanted.model_copy(update={"spec": wanted.spec.model_copy(update={"spark": spark})})
 
 
 def read_status(content: Any) -> Status:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Status
+from bucketingest_operator.decide.reconcile import reconcile
+from bucketingest_operator.decide.spec_changes import Change, change_since
 from bucketingest_operator.observe.resource_reading import read_resource, table_of
-from support.operator.observations import UID, attempt, bucket_ingest, status_with
+from support.operator.observations import UID, attempt, bucket_ingest, input_of, status_with
+from support.operator.plans import kinds
+from support.operator.probation import changed
 
 
 def body(spec: Any = None, status: Any = None, **metadata: Any) -> dict[str, Any]:
@@ -75,6 +81,26 @@ def test_a_spec_that_has_not_changed_is_not_parsed_again() -> None:
     again = read_resource(body(resourceVersion="8"), first)
     assert again.wanted is first.wanted
     assert read_resource(body(generation=3), first).wanted is not first.wanted
+
+
+def test_the_default_image_is_a_part_of_the_spec_so_that_another_one_is_a_changed_spec() -> None:
+    first, second = (read_resource(body(), image=f"job:{number}").wanted for number in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert first.spec.spark.image == "job:1"
+    assert change_since(input_of(first), second) is Change.RESTART
+    assert change_since(input_of(first), first) is Change.NONE
+    seen = changed(second)  # after a commit with another image
+    checked = replace(seen, resource=replace(seen.resource, wanted=with_preflight(second)))
+    assert "CreatePreflight" in kinds(reconcile(checked))
+    own = read_resource(body(bucket_ingest({"spark": {"image": "own:7"}}).spec.to_document()), image="job:1").wanted
+    assert own is not None
+    assert own.spec.spark.image == "own:7"
+
+
+def with_preflight(wanted: BucketIngest) -> BucketIngest:
+    upgrade = wanted.spec.upgrade.model_copy(update={"preflight": True})
+    return wanted.model_copy(update={"spec": wanted.spec.model_copy(update={"upgrade": upgrade})})
 
 
 def test_the_table_is_known_even_of_a_spec_that_is_wrong() -> None:
