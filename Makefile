@@ -88,9 +88,10 @@ test: $(READY) test-deps ## everything: unit tests, integration with Spark, Kafk
 	$(E2E_TESTS) || failed=1; \
 	exit $$failed
 
-.PHONY: test-unit
-test-unit: $(READY) ## the fast tests: no JVM, no server
-	$(BIN)/pytest tests/unit --numprocesses auto $(PYTEST_ARGS)
+# Ten values for each property test, unless you name another number.
+.PHONY: test-fast
+test-fast: $(READY) ## what needs no JVM and no server: unit tests and simulated schedules
+	BUCKETINGEST_EXAMPLES=$${BUCKETINGEST_EXAMPLES:-10} $(BIN)/pytest tests/unit tests/simulation --numprocesses auto $(PYTEST_ARGS)
 
 # PYTEST_ARGS='-k hangs'; BUCKETINGEST_KEEP_CLUSTER=1 keeps the cluster. Without a cluster it says so, and fails in CI.
 .PHONY: test-e2e
