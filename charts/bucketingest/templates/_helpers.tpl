@@ -80,7 +80,9 @@ metricsFrom:
 {{- define "bucketingest.jobSettings" -}}
 {{- $image := default (printf "bucketingest-job:%s" .Chart.AppVersion) .Values.job.image -}}
 {{- $given := deepCopy .Values.job }}
-{{- if not $given.priorityClassName }}{{ $given = omit $given "priorityClassName" }}{{ end -}}
+{{- range list "priorityClassName" "schedulerName" "runtimeClassName" "ephemeralStorage" }}
+{{- if not (get $given .) }}{{ $given = omit $given . }}{{ end -}}
+{{- end -}}
 {{- $policy := include "bucketingest.jobNetworkPolicy" . | fromYaml -}}
 {{- toYaml (mustMergeOverwrite $given (dict "image" $image "networkPolicy" $policy)) -}}
 {{- end -}}

@@ -285,6 +285,14 @@ def _forbidden(made: Manifests) -> str | None:
     for path in (spec.table.path, spec.errors.dead_letter_path, spec.checkpoint.path):
         if path is not None and not may_write(owners, path, made.namespace):
             return f"{path} is for other namespaces: an administrator's job.tableOwners of the chart says for which."
+    priority = spec.pod.priority_class_name or ""
+    if priority.startswith("system-") or not _among(made.settings.allowed_priority_classes, priority):
+        return f"spec.pod.priorityClassName {priority} is not in job.allowedPriorityClasses of the chart."
+    for each in spec.pod.tolerations:
+        if each.key is None or not _among(made.settings.allowed_toleration_keys, each.key):
+            return (
+                f"spec.pod.tolerations: {each.key or 'every taint'} is not in job.allowedTolerationKeys of the chart."
+            )
     if made.allowed:
         return None
     place = f"{made.namespace}/{made.settings.account}"
@@ -292,6 +300,10 @@ def _forbidden(made: Manifests) -> str | None:
         f"spec.pod.serviceAccountName is {made.settings.account}, which the operator's settings do not allow here: an "
         f"administrator adds {place} to job.allowedServiceAccounts of the chart."
     )
+
+
+def _among(allowed: frozenset[str], name: str) -> bool:
+    return not name or not allowed or name in allowed
 
 
 def _selector(resource: Resource, number: int, role: str) -> str:

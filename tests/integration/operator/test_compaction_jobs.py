@@ -71,7 +71,7 @@ def test_a_suspended_resource_gets_a_job_of_its_own_which_goes_before_the_next_d
     scene.apply(**asked, suspend=True)
     scene.await_terminating(pod)
     scene.node.remove(scene.namespace, pod)
-    scene.await_condition("Ready", "False", "Suspended")
+    scene.await_condition("Ready", "True", "Suspended")
     assert jobs(scene) == []
     operator.kill()
     hours_ago = (datetime.now(UTC) - timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")

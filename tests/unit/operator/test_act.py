@@ -338,3 +338,28 @@ def test_a_path_of_another_namespace_gets_nothing_made(spec: dict[str, Any]) -> 
     assert "job.tableOwners" in caught.value.sentence
     Acting(api, settings=JobSettings(table_owners={"s3://lake": ("ingest",)})).act(CreateRollback(1, wanted))
     assert api.calls
+
+
+@pytest.mark.parametrize(
+    ("pod", "settings", "allowed"),
+    [
+        ({"priorityClassName": "system-node-critical"}, JobSettings(), False),
+        ({"priorityClassName": "batch"}, JobSettings(), True),
+        ({"priorityClassName": "batch"}, JobSettings(allowed_priority_classes=frozenset({"low"})), False),
+        ({"priorityClassName": "low"}, JobSettings(allowed_priority_classes=frozenset({"low"})), True),
+        ({"tolerations": [{"operator": "Exists"}]}, JobSettings(), False),
+        ({"tolerations": [{"key": "gpu", "operator": "Exists"}]}, JobSettings(), True),
+        ({"tolerations": [{"key": "gpu"}]}, JobSettings(allowed_toleration_keys=frozenset({"spark"})), False),
+    ],
+)
+def test_priorities_and_tolerations_are_those_that_an_administrator_allows(
+    pod: dict[str, Any], settings: JobSettings, allowed: bool
+) -> None:
+    api, wanted = RecordingApi(), bucket_ingest({"pod": pod})
+    if allowed:
+        Acting(api, settings=settings).act(CreateRollback(1, wanted))
+        return
+    with pytest.raises(CreationRefused) as caught:
+        Acting(api, settings=settings).act(CreateRollback(1, wanted))
+    assert "of the chart" in caught.value.sentence
+    assert api.calls == []

@@ -13,7 +13,7 @@ from bucketingest_operator.decide.current_attempt import keep_refusals
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, SPEC_INVALID, SPEC_REFUSED, Pass
 from bucketingest_operator.decide.plan import CreateRollback, DeleteAttempt, DeleteExecutors
 from bucketingest_operator.decide.spec_changes import Change, change_since
-from bucketingest_operator.decide.status import STALLED, TIMELINE_CLEAN
+from bucketingest_operator.decide.status import COMMIT_FRESH, STALLED, TIMELINE_CLEAN
 from bucketingest_operator.decide.upgrade.probation import begin
 from bucketingest_operator.observation import JobState
 from bucketingest_operator.resource import TABLE_TAKEN
@@ -45,7 +45,9 @@ def decide_next(work: Pass) -> None:
         return
     if work.suspended:
         work.not_stalled()
-        work.set_phase("Suspended", "False", "Suspended", "spec.suspend is set.", working=False)
+        # As asked: tools that wait for Ready, such as Flux and Helm, would never end.
+        work.set_phase("Suspended", "True", "Suspended", "spec.suspend is set.", working=False)
+        work.draft.set(COMMIT_FRESH, "Unknown", "Suspended", "spec.suspend is set.")
         return
     if current is None or not _must_rest(work, spec, current):  # again: the rollback may have stalled it
         _start(work, spec)

@@ -177,7 +177,7 @@ class Manifests:
         metadata = {"name": f"{self.names.attempt(number)}-probe", "namespace": self.namespace}
         manifest["metadata"] = {**metadata, **self._pod_metadata(number, "executor")}
         (container,) = manifest["spec"]["containers"]
-        container["resources"] = executor_resources(self.wanted)
+        container["resources"] = executor_resources(self.wanted, self.settings)
         return manifest
 
     def rollback_job(self, number: int) -> Manifest:

@@ -94,7 +94,7 @@ def driver_pod_spec(
             {"name": "driver", "containerPort": DRIVER_PORT},
             {"name": "blocks", "containerPort": BLOCK_PORT},
         ],
-        "resources": _resources(wanted, wanted.spec.spark.driver.cores, f"{driver_pod_mib(wanted)}Mi"),
+        "resources": _resources(wanted, settings, wanted.spec.spark.driver.cores, f"{driver_pod_mib(wanted)}Mi"),
         "volumeMounts": mounts,
         # Ready as soon as it answers: Spark makes no executor for a second while its driver's pod is not ready.
         "startupProbe": {**_probe("/healthz"), "periodSeconds": 1, "failureThreshold": 600},
@@ -121,6 +121,8 @@ def executor_template(wanted: BucketIngest, names: Names, settings: JobSettings,
         "envFrom": _env_from(settings),
         "volumeMounts": [*mounts, secret_mount()],
     }
+    if disk := _disk(settings):
+        container["resources"] = {"requests": disk, "limits": disk}  # Spark adds memory and cores
     spec = {
         **_pod(names, settings),
         "automountServiceAccountToken": False,
@@ -130,15 +132,16 @@ def executor_template(wanted: BucketIngest, names: Names, settings: JobSettings,
     return {"apiVersion": "v1", "kind": "Pod", "spec": spec}
 
 
-def executor_resources(wanted: BucketIngest) -> dict[str, Any]:
+def executor_resources(wanted: BucketIngest, settings: JobSettings) -> dict[str, Any]:
     """What Spark requests for an executor, by the settings that the operator gives it."""
     spark = wanted.spec.spark
     memory = f"{spark.executor.memory // MIB + executor_overhead_mib(wanted)}Mi"
     default = cpu_limit(wanted, spark.executor.cores)
     limit = spark.conf.get("spark.kubernetes.executor.limit.cores", None if default is None else f"{default}m")
     cpu = spark.conf.get("spark.kubernetes.executor.request.cores", f"{spark.executor.cores}m")
-    limits = {"memory": memory, **({} if limit is None else {"cpu": str(limit)})}
-    return {"requests": {"cpu": str(cpu), "memory": memory}, "limits": limits}
+    disk = _disk(settings)
+    limits = {"memory": memory, **({} if limit is None else {"cpu": str(limit)}), **disk}
+    return {"requests": {"cpu": str(cpu), "memory": memory, **disk}, "limits": limits}
 
 
 def rollback_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings) -> dict[str, Any]:
@@ -149,7 +152,7 @@ def rollback_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings)
         **_container(ROLLBACK_CONTAINER, wanted, settings),
         "args": ["rollback", table.path, "--lock", table.lock.provider],
         "env": _env({}, settings),
-        "resources": _resources(wanted, 100, "1Gi"),
+        "resources": _resources(wanted, settings, 100, "1Gi"),
         "volumeMounts": mounts,
     }
     return {
@@ -170,7 +173,7 @@ def preflight_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings
         **_container(PREFLIGHT_CONTAINER, wanted, settings),
         "args": ["validate", "--connect", f"{CONFIG_FOLDER}/{SPEC_FILE}"],
         "env": _env(env, settings),
-        "resources": _resources(wanted, 100, "2Gi"),
+        "resources": _resources(wanted, settings, 100, "2Gi"),
         "volumeMounts": mounts,
     }
     return {
@@ -183,13 +186,18 @@ def preflight_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings
     }
 
 
-def _resources(wanted: BucketIngest, cores: int, memory: str) -> dict[str, Any]:
+def _resources(wanted: BucketIngest, settings: JobSettings, cores: int, memory: str) -> dict[str, Any]:
     """Of a container that requests these thousandths of a core. It requests all of the memory that it may use: a node
     that has lent it to others ends the process, and some namespaces refuse a limit above the request.
     """
     limit = cpu_limit(wanted, cores)
-    limits = {"memory": memory, **({} if limit is None else {"cpu": format_cores(limit)})}
-    return {"requests": {"cpu": format_cores(cores), "memory": memory}, "limits": limits}
+    disk = _disk(settings)
+    limits = {"memory": memory, **({} if limit is None else {"cpu": format_cores(limit)}), **disk}
+    return {"requests": {"cpu": format_cores(cores), "memory": memory, **disk}, "limits": limits}
+
+
+def _disk(settings: JobSettings) -> dict[str, str]:
+    return {} if settings.ephemeral_storage is None else {"ephemeral-storage": settings.ephemeral_storage}
 
 
 def _mount_annotation(volumes: list[dict[str, Any]], mounts: list[dict[str, Any]]) -> None:
@@ -212,7 +220,7 @@ def merging_pod_spec(
         "args": args,
         # The image may be older than the operator.
         "env": _env({"BUCKETINGEST_UNKNOWN_FIELDS": "ignore"} if has_spec else {}, settings),
-        "resources": _resources(wanted, size.cores, f"{size.memory // MIB}Mi"),
+        "resources": _resources(wanted, settings, size.cores, f"{size.memory // MIB}Mi"),
         "volumeMounts": mounts,
     }
     return {
@@ -230,14 +238,13 @@ def account_of(names: Names, settings: JobSettings) -> str:
 
 def _pod(names: Names, settings: JobSettings) -> dict[str, Any]:
     user = settings.run_as_user
+    users = {"runAsUser": user, "runAsGroup": user, "fsGroup": user} if user else {}
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "serviceAccountName": account_of(names, settings),
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": user,
-            "runAsGroup": user,
-            "fsGroup": user,
+            **users,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
     }
@@ -253,6 +260,10 @@ def _pod(names: Names, settings: JobSettings) -> dict[str, Any]:
         spec["affinity"] = dict(settings.affinity)
     if settings.priority_class is not None:
         spec["priorityClassName"] = settings.priority_class
+    if settings.scheduler is not None:
+        spec["schedulerName"] = settings.scheduler
+    if settings.runtime_class is not None:
+        spec["runtimeClassName"] = settings.runtime_class
     return spec
 
 

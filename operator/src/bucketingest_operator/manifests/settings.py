@@ -17,7 +17,7 @@ class JobSettings:
         pull_policy: `Always`, `IfNotPresent` or `Never`.
         pull_secrets: Names of Secrets in the job's namespace, for pulling images.
         grace: Time for a driver to commit and end; its pod gets some seconds more.
-        run_as_user: User and group of all processes.
+        run_as_user: User and group of all processes; 0: the namespace chooses, as OpenShift does.
         env: Environment variables of all jobs, such as a region or an endpoint. No secrets: pods show them.
         env_secret_keys: Environment variables of one resource: name -> name and key of a Secret.
         env_from_secrets: Names of Secrets in the job's namespace whose keys become environment variables, such as
@@ -36,6 +36,11 @@ class JobSettings:
         topology_spread: Kubernetes topology spread constraints, with their selectors.
         affinity: Kubernetes affinity of one resource.
         priority_class: Name of the pods' PriorityClass.
+        allowed_priority_classes: Those that a BucketIngest may name; empty: all but those of the system.
+        allowed_toleration_keys: Keys of taints that a BucketIngest may tolerate; empty: each, but not all at once.
+        scheduler: Name of the pods' scheduler.
+        runtime_class: Name of the pods' RuntimeClass.
+        ephemeral_storage: Local disk of each pod, as Kubernetes writes it: requested, and the limit.
         master: Spark's name of the API server.
         cluster_domain: Suffix of a Service's DNS name after its name and namespace.
         network_policy: Whether each pipeline gets a NetworkPolicy.
@@ -63,6 +68,11 @@ class JobSettings:
     topology_spread: tuple[Mapping[str, Any], ...] = ()
     affinity: Mapping[str, Any] = field(default_factory=dict)
     priority_class: str | None = None
+    allowed_priority_classes: frozenset[str] = frozenset()
+    allowed_toleration_keys: frozenset[str] = frozenset()
+    scheduler: str | None = None
+    runtime_class: str | None = None
+    ephemeral_storage: str | None = None
     master: str = "k8s://https://kubernetes.default.svc:443"
     cluster_domain: str = "svc"
     network_policy: bool = True

@@ -54,7 +54,7 @@ class _File(BaseModel):
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     image_pull_secrets: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     grace: Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta(seconds=1))] = timedelta(seconds=60)
-    run_as_user: Annotated[int, Field(ge=1)] = 10001
+    run_as_user: Annotated[int, Field(ge=0)] = 10001
     env: Texts = {}
     env_from_secrets: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     volumes: Annotated[Mappings, Field(strict=False)] = ()
@@ -68,6 +68,11 @@ class _File(BaseModel):
     node_selector: Texts = {}
     tolerations: Annotated[Mappings, Field(strict=False)] = ()
     priority_class_name: Name | None = None
+    allowed_priority_classes: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    allowed_toleration_keys: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    scheduler_name: Name | None = None
+    runtime_class_name: Name | None = None
+    ephemeral_storage: Annotated[str, Field(pattern=r"^[0-9]+(Mi|Gi|Ti)$")] | None = None
     master: Annotated[str, Field(pattern=r"^k8s://https?://")] = "k8s://https://kubernetes.default.svc:443"
     network_policy: _NetworkPolicy = _NetworkPolicy()
     cluster_domain: Annotated[str, Field(pattern=r"^svc(\.[a-z0-9.-]+)?$")] = "svc"  # type: ignore[pydantic-alias]
@@ -130,6 +135,11 @@ def _settings(parsed: _File) -> JobSettings:
         node_selector=parsed.node_selector,
         tolerations=parsed.tolerations,
         priority_class=parsed.priority_class_name,
+        allowed_priority_classes=frozenset(parsed.allowed_priority_classes),
+        allowed_toleration_keys=frozenset(parsed.allowed_toleration_keys),
+        scheduler=parsed.scheduler_name,
+        runtime_class=parsed.runtime_class_name,
+        ephemeral_storage=parsed.ephemeral_storage,
         master=parsed.master,
         cluster_domain=parsed.cluster_domain,
         network_policy=parsed.network_policy.enabled,

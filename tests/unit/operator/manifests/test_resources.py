@@ -47,12 +47,13 @@ def test_an_older_job_gets_no_field_that_the_user_did_not_set() -> None:
     assert {"name": "BUCKETINGEST_UNKNOWN_FIELDS", "value": "ignore"} in driver["env"]
 
 
-def containers(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Resources of the container of every pod that a pipeline has."""
-    made = manifests(spec)
+def pods_with(spec: dict[str, Any], settings: JobSettings | None = None) -> dict[str, dict[str, Any]]:
+    """Every pod that a pipeline has."""
+    example = manifests(spec)
+    made = Manifests(example.wanted, example.namespace, example.uid, settings or example.settings)
     merging = MergingJobs(made.wanted, made.namespace, made.uid, made.settings)
 
-    pods = {
+    return {
         "driver": made.driver_pod(1, input_of(made.wanted))["spec"],
         "executor": made.executor_example(1)["spec"],
         "rollback": made.rollback_job(1)["spec"]["template"]["spec"],
@@ -60,7 +61,22 @@ def containers(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "compaction": merging.compaction_job(WORK, "digest")["spec"]["template"]["spec"],
         "services": merging.services_job()["spec"]["template"]["spec"],
     }
-    return {name: pod["containers"][0]["resources"] for name, pod in pods.items()}
+
+
+def containers(spec: dict[str, Any], settings: JobSettings | None = None) -> dict[str, dict[str, Any]]:
+    """Resources of the container of each."""
+    return {name: pod["containers"][0]["resources"] for name, pod in pods_with(spec, settings).items()}
+
+
+def test_every_pod_has_what_the_installer_chooses_for_all() -> None:
+    settings = JobSettings(run_as_user=0, scheduler="yunikorn", runtime_class="gvisor", ephemeral_storage="20Gi")
+    for pod in pods_with({}, settings).values():
+        assert (pod["schedulerName"], pod["runtimeClassName"]) == ("yunikorn", "gvisor")
+        assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    for resources in containers({}, settings).values():
+        assert resources["requests"]["ephemeral-storage"] == resources["limits"]["ephemeral-storage"] == "20Gi"
+    template = Manifests(bucket_ingest(), "ingest", UID, settings).config_map(1, input_of(bucket_ingest()))
+    assert "ephemeral-storage: 20Gi" in template["data"]["executor.yaml"]
 
 
 def test_a_cpu_limit_holds_for_every_pod_and_is_not_below_what_it_requests() -> None:

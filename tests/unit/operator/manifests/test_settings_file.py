@@ -31,6 +31,12 @@ podAnnotations: {sidecar.istio.io/inject: "false"}
 nodeSelector: {pool: ingest}
 tolerations: [{key: ingest, operator: Exists}]
 priorityClassName: high
+allowedPriorityClasses: [high, low]
+allowedTolerationKeys: [ingest]
+schedulerName: yunikorn
+runtimeClassName: gvisor
+ephemeralStorage: 20Gi
+tableOwners: {s3://lake/a: [team-a]}
 master: k8s://https://10.0.0.1:6443
 clusterDomain: svc.cluster.local
 networkPolicy: {enabled: false, metricsFrom: [{podSelector: {}}]}
@@ -62,6 +68,12 @@ def test_every_setting_has_its_place() -> None:
         node_selector={"pool": "ingest"},
         tolerations=({"key": "ingest", "operator": "Exists"},),
         priority_class="high",
+        allowed_priority_classes=frozenset({"high", "low"}),
+        allowed_toleration_keys=frozenset({"ingest"}),
+        scheduler="yunikorn",
+        runtime_class="gvisor",
+        ephemeral_storage="20Gi",
+        table_owners={"s3://lake/a": ("team-a",)},
         master="k8s://https://10.0.0.1:6443",
         cluster_domain="svc.cluster.local",
         network_policy=False,
@@ -81,7 +93,7 @@ def test_a_missing_setting_has_its_default(text: str) -> None:
         ("image_pull_policy: Always", "image_pull_policy"),
         ("imagePullPolicy: Sometimes", "imagePullPolicy"),
         ("image: ''", "image"),
-        ("runAsUser: 0", "runAsUser"),
+        ("runAsUser: -1", "runAsUser"),
         ("runAsUser: '1000'", "runAsUser"),
         ("grace: 60", "grace"),
         ("grace: soon", "grace"),
@@ -108,7 +120,7 @@ def test_what_is_wrong_is_reported(text: str, words: str) -> None:
 
 
 def test_all_problems_are_reported_together_with_their_lines() -> None:
-    lines = problems("image: a\nrunAsUser: 0\nmastre: x\n")
+    lines = problems("image: a\nrunAsUser: -1\nmastre: x\n")
     assert any(line.startswith("job.yaml:2:") and "runAsUser" in line for line in lines)
     assert any(line.startswith("job.yaml:3:") and "mastre" in line for line in lines)
 
