@@ -24,7 +24,7 @@ from devcluster.node import machine
 from devcluster.release import Images, bring_images, build_images, install
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
-from support.cluster.kube import Kube, Manifest
+from support.cluster.kube import Kube, Manifest, wait_for
 from support.cluster.pipeline import Pipeline
 
 HERE = Path(__file__).parent
@@ -34,6 +34,7 @@ CLAIM = "tables"
 TABLES = "/tables"
 CREDENTIALS = "storage-credentials"
 BUCKET = "lake"
+BOUND_SECONDS = 60.0
 LONGEST = ("test_pages", "test_monitoring", "test_troubles", "test_runs")
 """Files whose tests take longest. They come first, so that neither process waits long for the other at the end."""
 TIMES = "times on the cluster"
@@ -150,13 +151,20 @@ def credentials(s3_server: S3Server) -> Manifest:
 
 
 @pytest.fixture(scope="session")
-def release(cluster: Cluster, kube: Kube, credentials: Manifest, values: Manifest) -> Iterator[Cluster]:
-    """The installed chart, and a namespace with what its jobs need. If the cluster stays, everything is deleted."""
+def namespace(cluster: Cluster, kube: Kube, credentials: Manifest) -> Iterator[str]:
+    """A namespace with what jobs need. If the cluster stays, everything in it is deleted."""
     kube.apply(*_namespace(NAMESPACE), credentials)
-    install(cluster, values)
-    yield cluster
+    yield NAMESPACE
     if not isinstance(cluster, EmbeddedCluster):
         kube.kubectl("delete", "namespace", NAMESPACE)
+
+
+@pytest.fixture(scope="session")
+def release(cluster: Cluster, namespace: str, values: Manifest) -> Cluster:
+    """The installed chart, and the namespace of its jobs."""
+    assert namespace
+    install(cluster, values)
+    return cluster
 
 
 @pytest.fixture
@@ -181,15 +189,14 @@ def _namespace(name: str) -> tuple[Manifest, Manifest]:
 
 
 @pytest.fixture(scope="session")
-def tables(cluster: Cluster, kube: Kube, release: Cluster) -> Path:
+def tables(cluster: Cluster, kube: Kube, namespace: str) -> Path:
     """The folder of the claim's volume on this machine."""
-    assert release is cluster
     if not isinstance(cluster, EmbeddedCluster):
         pytest.skip("only the embedded node has volumes that this machine can read")
-    volume = kube.kubectl(
-        *("get", "pvc", CLAIM, "--namespace", NAMESPACE, "--output", "jsonpath={.spec.volumeName}"),
+    asked = ("get", "pvc", CLAIM, "--namespace", namespace, "--output", "jsonpath={.spec.volumeName}")
+    return cluster.instance.volumes / wait_for(
+        lambda: kube.kubectl(*asked), within=BOUND_SECONDS, description="a volume for the claim"
     )
-    return cluster.instance.volumes / volume
 
 
 NewPipeline = Callable[..., Pipeline]
@@ -197,7 +204,7 @@ NewPipeline = Callable[..., Pipeline]
 
 @pytest.fixture
 def on_volume(
-    kube: Kube, kafka_broker: KafkaBroker, tables: Path, request: pytest.FixtureRequest
+    kube: Kube, kafka_broker: KafkaBroker, tables: Path, release: Cluster, request: pytest.FixtureRequest
 ) -> Iterator[NewPipeline]:
     """Makes pipelines with tables on the volume; they are removed after the test."""
     made: list[Pipeline] = []

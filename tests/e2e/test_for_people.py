@@ -1,19 +1,24 @@
-"""What users see of a pipeline in a terminal: `top`, and a bundle of `diagnose` without secrets."""
+"""What users see of a pipeline in a terminal: `top`, a bundle of `diagnose` without secrets, commands of runbooks."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from devcluster.binaries import find_tool
 from devcluster.cluster import Cluster
 from support.cluster.faults import kill_first_process
 from support.cluster.people import bucketingest, unpacked
 from support.cluster.pipeline import Pipeline
+from support.drills.shell import RUNBOOKS, Shell, lines_of
 
 SECRET = "kafka-options"
 VALUE = "a-secret-value"
+_CHANGING = re.compile(r"kubectl .*\b(patch|annotate)\b")
 
 
 def test_a_pipeline_with_options_in_a_secret_runs_and_its_bundle_explains_it_without_them(
@@ -50,9 +55,34 @@ def test_a_pipeline_with_options_in_a_secret_runs_and_its_bundle_explains_it_wit
 
     assert ", 0 others" in bucketingest(cluster.kubeconfig, "diagnose", "--replay", str(path))
 
+    the_commands_of_every_runbook_work_as_written(mails, tmp_path)
+
     # Commands in the job's container left no termination message: a driver that is killed now is started again.
     killed = time.time()
     kill_first_process(mails.drivers()[-1])
     mails.wait("attempt 2", lambda: mails.attempt() == 2)
     mails.wait_for_commit(killed, "driver SIGKILL")
     mails.judge()
+
+
+def the_commands_of_every_runbook_work_as_written(pipeline: Pipeline, folder: Path) -> None:
+    """The API server only validates commands that change a resource (`--dry-run=server`)."""
+    (folder / "bin").mkdir()
+    (folder / "bin" / "kubectl").symlink_to(find_tool("kubectl"))
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(pipeline.kube.kubeconfig),
+        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "NAMESPACE": pipeline.namespace,
+        "NAME": pipeline.name,
+    }
+    pages: dict[str, str] = {}
+    for page in sorted(RUNBOOKS.glob("*.md")):
+        for line in lines_of(page.stem):
+            if line.startswith("kubectl"):
+                # Without `grep`, which fails if it finds nothing: then nothing is wrong.
+                command = line.partition(" | ")[0].partition(" #")[0]
+                pages.setdefault(f"{command} --dry-run=server" if _CHANGING.search(command) else command, page.name)
+    typed = Shell(environment, pipeline.table_url).type(*pages)
+    failed = [f"{pages[each.line]}: {each.line}\n{each.output}" for each in typed if each.code]
+    assert not failed, "\n".join(failed)

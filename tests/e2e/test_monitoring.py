@@ -1,10 +1,8 @@
-"""The on-call engineer's tools: panels with data, an alert that fires and resolves, runbooks with working commands."""
+"""The on-call engineer's tools: panels with data, and an alert that fires and resolves."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devcluster.binaries import find_tool
 from devcluster.cluster import Cluster, EmbeddedCluster
 from devcluster.release import NAMESPACE as OPERATORS
 from devservers.prometheus import Prometheus
@@ -21,19 +18,17 @@ from support.cluster.kube import Kube, wait_for
 from support.cluster.pipeline import Pipeline
 from support.monitoring.panel_queries import without_data
 from support.monitoring.promtool import rules_file
-from support.pages import ROOT, blocks
 
 NewPipeline = Callable[..., Pipeline]
 STUCK = {"BucketIngestStuckInflight", "BucketIngestCommitsLate"}
 ALERT_SECONDS = 240.0
 DRIVER_PORT, OPERATOR_PORT = 9808, 9810
 CHANGES = {
-    "commit": {"interval": "10s", "trigger": "1s"},
+    "commit": {"interval": "10s", "trigger": "3s"},
     "health": {"maxCommitLag": "30s", "maxInflightAge": "30s"},
     "slo": {"commitLatency": "30s", "freshness": "2m"},
     "services": {"mode": "inline"},
 }
-_CHANGING = re.compile(r"kubectl .*\b(patch|annotate)\b")
 
 
 @pytest.fixture
@@ -101,46 +96,3 @@ def test_panels_have_data_and_the_alert_for_a_stuck_job_fires_and_resolves(
     watched.wait_for_commit(freed, "operator may repair", within=ALERT_SECONDS)
     watched.wait("alert resolved", lambda: not firing(prometheus, watched) & STUCK, within=ALERT_SECONDS)
     watched.judge()
-
-
-def test_the_commands_of_every_runbook_work_as_written(on_volume: NewPipeline, kube: Kube, tmp_path: Path) -> None:
-    """The API server only validates commands that change a resource (`--dry-run=server`)."""
-    orders = on_volume("orders")
-    orders.load(seed=22)
-    applied = time.time()
-    kube.apply(orders.manifest())
-    orders.wait_for_commit(applied, "apply")
-    orders.wait_for_condition("Ready", "True")
-    environment = {
-        **os.environ,
-        "KUBECONFIG": str(kube.kubeconfig),
-        "PATH": f"{_tools(tmp_path)}{os.pathsep}{os.environ['PATH']}",
-        "NAMESPACE": orders.namespace,
-        "NAME": orders.name,
-    }
-    setup = "\n".join(code for code in blocks(ROOT / "docs" / "runbooks" / "index.md", "sh") if "$(" in code)
-    failed = []
-    for page in sorted((ROOT / "docs" / "runbooks").glob("*.md")):
-        for line in (line for code in blocks(page, "sh") for line in code.splitlines()):
-            if not line.startswith("kubectl"):
-                continue
-            # Without `grep`, which fails if it finds nothing: then nothing is wrong.
-            command = line.partition(" | ")[0].replace("/tables/orders", orders.table_url)
-            if _CHANGING.search(command):
-                command += " --dry-run=server"
-            script = f"set -eu\n{setup}\n{command}"
-            done = subprocess.run(
-                ["bash", "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=120
-            )
-            if done.returncode:
-                failed.append(f"{page.name}: {command}\n{done.stderr}")
-    assert not failed, "\n".join(failed)
-    orders.judge()
-
-
-def _tools(folder: Path) -> Path:
-    """A folder with the `kubectl` of the tests."""
-    path = folder / "bin"
-    path.mkdir()
-    (path / "kubectl").symlink_to(find_tool("kubectl"))
-    return path

@@ -142,16 +142,16 @@ def places(tables: Path, s3_server: S3Server) -> dict[str, Path]:
 
 @pytest.fixture
 def nothing_installed(
-    release: Cluster, kube: Kube, credentials: Manifest, values: Manifest, tables: Path
+    cluster: Cluster, kube: Kube, credentials: Manifest, values: Manifest, tables: Path
 ) -> Iterator[None]:
-    """A cluster without the release, and without the pages' objects. Afterwards the release is installed as before."""
-    helm(release, "uninstall", RELEASE, "--wait")
+    """A cluster without the release, and without the pages' objects. Afterwards with that of all tests."""
+    helm(cluster, "uninstall", RELEASE, "--ignore-not-found", "--wait")
     kube.kubectl("delete", "secret", credentials["metadata"]["name"], "--namespace", NAMESPACE)
     shutil.rmtree(tables / "orders", ignore_errors=True)
     yield
     kube.kubectl("delete", "secret", credentials["metadata"]["name"], "--namespace", NAMESPACE, "--ignore-not-found")
     kube.apply(credentials)
-    install(release, values)
+    install(cluster, values)
     for name in ("orders", "orders-s3"):
         kube.kubectl("delete", "bucketingest", name, "--namespace", NAMESPACE, "--ignore-not-found")
 
@@ -229,6 +229,7 @@ def test_every_command_that_the_pages_show_works_on_a_cluster(
         )
 
     installed = False
+    undo = []
     for page in PAGES:
         for command in filter(for_a_cluster, typed(ROOT / page, "kubectl", "helm", "bucketingest")):
             line = command.text
@@ -241,12 +242,16 @@ def test_every_command_that_the_pages_show_works_on_a_cluster(
                 until_all_is_in("orders")
             elif "examples/cluster/kafka-to-s3.yaml" in line:
                 until_all_is_in("orders-s3")
+                kube.delete(NAMESPACE, "orders-s3")  # the pages are done with it; two pipelines are twice as slow
             elif line.startswith("kubectl delete pod "):
                 sent = orders()
                 until_all_is_in("orders")
-            elif "/pause=true" in line:
-                terminal.type(line.replace("/pause=true", "/pause-"))
+            elif "/pause=true" in line:  # at the end: meanwhile no restart that pages ask for costs a driver's start
+                undo.append(line.replace("/pause=true", "/pause-"))
     assert installed
+    assert undo
+    for line in undo:
+        terminal.type(line)
 
 
 def rows_of(table: Path) -> int:

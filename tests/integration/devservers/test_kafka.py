@@ -42,16 +42,3 @@ def test_a_message_the_broker_refuses_is_reported(kafka_broker: KafkaBroker) -> 
 
     with pytest.raises(ProduceError, match="small-messages"):
         produce(kafka_broker.bootstrap_servers, "small-messages", [(None, b"x" * 2000)])
-
-
-def test_a_broker_that_crashed_comes_back_with_what_it_acknowledged() -> None:
-    with KafkaBroker() as broker:
-        broker.create_topic("survives")
-        address = broker.bootstrap_servers
-        produce(address, "survives", [(b"key", b"before the crash")])
-
-        broker.kill()
-        broker.start()
-
-        assert broker.bootstrap_servers == address
-        assert read(broker, "survives", 1) == [(b"key", b"before the crash")]

@@ -74,7 +74,8 @@ class Pipeline:
                 "lock": {"leaseValidity": "10s", "waitTimeout": "60s"},
                 "memoryPerTask": "64Mi",
             },
-            "commit": {"interval": "2s", "trigger": "1s"},
+            # Each micro-batch costs a second of a core, and rows come all the time: the pods that start need it more.
+            "commit": {"interval": "2s", "trigger": "2s"},
             "health": {"maxCommitLag": "60s", "maxInflightAge": "60s"},
             "spark": {
                 "driver": {"cores": "200m", "memory": "512Mi"},

@@ -23,7 +23,7 @@ class Drill:
 
     Attributes:
         trouble: How it is caused.
-        test: `file::function`, below tests/.
+        test: `file::function`, below tests/; a part of a test may be a function of its own.
         shows: What the function looks for, as it is written there.
     """
 
@@ -208,7 +208,7 @@ _PEOPLE: Final = (
 COMMANDS: Final = {
     "kubectl": Drill(
         "every line of a page that begins with it is typed for a pipeline that runs on a cluster",
-        "e2e/test_monitoring.py::test_the_commands_of_every_runbook_work_as_written",
+        "e2e/test_for_people.py::the_commands_of_every_runbook_work_as_written",
         'startswith("kubectl")',
     ),
     "helm upgrade": Drill(
@@ -237,7 +237,11 @@ def _real(trouble: str) -> Drill:
 
 
 CAUSED: Final = (
-    Drill("the broker is down at a start", f"{_AWAY}::test_a_start_waits_for_its_broker", "broker.kill()"),
+    Drill(
+        "the broker is down at a start",
+        f"{_AWAY}::test_a_start_waits_for_its_broker_and_the_pipeline_outlives_it",
+        "broker.kill()",
+    ),
     Drill("the topic is deleted for good", f"{_TOPICS}::test_a_topic_that_was_deleted_is_lost_data", "delete_topic"),
     Drill("retention takes messages", f"{_TOPICS}::test_what_retention_took_is_named", "delete_records"),
     _real("a message does not decode"),

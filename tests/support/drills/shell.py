@@ -27,6 +27,7 @@ esac
 """
 _COMMAND: Final = '#!/bin/sh\nexec {python} -m bucketingest.cli.main "$@"\n'
 _SECONDS: Final = 60
+"""For each line: a busy machine is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Shell:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=_SECONDS,
+            timeout=_SECONDS * len(lines),
         )
         found: list[Typed] = []
         printed = ""
