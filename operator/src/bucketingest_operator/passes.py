@@ -186,10 +186,10 @@ class Passes:
 
     async def _pass(self, resource: Resource) -> None:
         memory, started = self._memories.setdefault(resource.uid, Memory()), self._clock.time()
-        if self._observer.must_ask(resource, memory.talk):
-            self._polls.add(resource.uid)  # its answer causes the pass
-            return
         try:
+            if self._observer.must_ask(resource, memory.talk):
+                self._polls.add(resource.uid)  # its answer causes the pass
+                return
             async with asyncio.timeout(PASS_SECONDS):
                 after = await self._look_decide_act(resource, memory)
             memory.failures = 0
