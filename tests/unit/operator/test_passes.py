@@ -25,7 +25,7 @@ from bucketingest_operator.resource import FINALIZER
 from bucketingest_operator.work_queue import WorkQueue
 from support.operator.observations import NOW, bucket_ingest
 
-SILENT = 500
+SILENT = 250
 VICTIM = "victim"
 
 
