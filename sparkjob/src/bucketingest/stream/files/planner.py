@@ -79,10 +79,17 @@ class FilesPlanner:
         batch = self._log.batch(number) or self._planned(number)
         if batch is None:
             return None
-        taken = {file.path for file in batch.files}
-        self._waiting = deque(file for file in self._waiting if file.path not in taken)
+        self._take(batch)
         self._seen = self._log.fold_if_due(self._seen).with_batch(batch)
         return batch
+
+    def _take(self, batch: FileBatch) -> None:
+        """Its files wait no more. They are the first ones, unless another process has planned it."""
+        taken = {file.path for file in batch.files}
+        while self._waiting and self._waiting[0].path in taken:
+            taken.remove(self._waiting.popleft().path)
+        if taken:
+            self._waiting = deque(file for file in self._waiting if file.path not in taken)
 
     def _planned(self, number: int) -> FileBatch | None:
         if not self._waiting and self._has_more:
