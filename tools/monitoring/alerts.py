@@ -165,6 +165,15 @@ HEALING: Final = (
 
 TABLE: Final = (
     Alert(
+        "BucketIngestCatalogLate",
+        Severity.WARNING,
+        f"max {_BY} (bucketingest_catalog_behind_seconds) > 900",
+        "5m",
+        f"{_WHO}: a catalog has been behind the table for {{{{ $value | humanizeDuration }}}}",
+        "A catalog of spec.catalogs does not take new partitions or columns, or does not have the table at all. Rows "
+        "are committed, but engines that find the table there do not see all of them, and say nothing.",
+    ),
+    Alert(
         "BucketIngestCommitsRolledBack",
         Severity.WARNING,
         f"sum {_BY} (increase(bucketingest_position_losses_total[1h])) > 0.5",

@@ -33,6 +33,7 @@ class ExitCode(IntEnum):
     INSTANT_HELD = 20
     CHECKPOINT_STALE = 21
     FINDINGS = 22
+    CATALOG_FAILED = 23
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -100,6 +101,9 @@ ENDINGS: Final[dict[ExitCode, Ending]] = {
         "Spark's checkpoint was changed while the query ran: the next start makes a new one", Remedy.RESTART
     ),
     ExitCode.FINDINGS: Ending("inspect has found something wrong, and says what to do", Remedy.PERSON),
+    ExitCode.CATALOG_FAILED: Ending(
+        "a catalog was not brought up to date: it does not answer, or refuses the table", Remedy.PERSON
+    ),
     ExitCode.INTERRUPTED: Ending("killed by a second SIGINT", Remedy.RESTART),
     ExitCode.TERMINATED: Ending("killed by a second SIGTERM", Remedy.RESTART),
 }

@@ -146,6 +146,11 @@ EXIT_CODES: Final = {
         "INSTANT_HELD",
     ),
     ExitCode.FINDINGS: Drill("a data file is deleted or cut: what it ends with", _DAMAGE, "deleted"),
+    ExitCode.CATALOG_FAILED: Drill(
+        "a metastore that does not answer",
+        "unit/cli/services/test_sync.py::test_a_catalog_that_is_away_does_not_keep_the_other_back",
+        "CATALOG_FAILED",
+    ),
     ExitCode.INTERRUPTED: Drill(
         "a second Ctrl-C", f"{_RUN}::test_a_second_signal_kills_it_with_all_it_started", "INTERRUPTED"
     ),
@@ -194,6 +199,11 @@ CONDITIONS: Final = {
         "a file that was read is written again, with changed: ignore",
         "integration/stream/source/test_files_source.py::test_a_changed_file_that_is_ignored_is_a_finding",
         '("False", "FilesChanged")',
+    ),
+    "CatalogSynced": Drill(
+        "a catalog that does not answer a running job",
+        "unit/stream/report/test_catalogs.py::test_a_catalog_that_is_away_is_a_condition_and_a_metric_until_it_is_back",
+        '("False", "CatalogFails")',
     ),
     "ServicesHealthy": Drill(
         "a quota refuses the Job that merges",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bucketingest.catalog.keeper import CatalogState
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import DamagedFile, Pin
@@ -51,6 +52,17 @@ def _another_writer_holds_the_lock(pipeline: PlayedPipeline) -> None:
         job.commit()
 
     _then(pipeline, 20, waits)
+
+
+def _a_catalog_is_away(pipeline: PlayedPipeline) -> None:
+    away = CatalogState("hive thrift://metastore:9083 lake.orders", None, 3, "it does not answer")
+    since = pipeline.cluster.now
+
+    def each(job: PlayedJob) -> None:
+        job.board.catalog(replace(away, behind_since=since))
+        job.commit()
+
+    _then(pipeline, 30, each)
 
 
 def _commits_are_rolled_back(pipeline: PlayedPipeline) -> None:
@@ -119,6 +131,7 @@ TABLE_TROUBLES = (
         _another_writer_holds_the_lock,
         {"4m": NONE, "24m": alerts("LockContention")},
     ),
+    Situation("a metastore is away", _a_catalog_is_away, {"10m": NONE, "27m": alerts("CatalogLate")}),
     Situation(
         "another writer rolls commits back", _commits_are_rolled_back, {"4m": NONE, "7m": alerts("CommitsRolledBack")}
     ),

@@ -29,6 +29,7 @@ class PageDrill:
 _OF_A_SLOW_STORE = "each commit takes two minutes: a slow store"
 PAGES: Final = {
     "bucket-skew": PageDrill("all rows go to one bucket", {"table.index": '"buckets":8'}),
+    "catalog-late": PageDrill("a metastore is away", {'"CatalogSynced"': "it does not answer"}),
     "checkpoint-rebuilt": PageDrill(
         "the checkpoint is gone at a start", {"CheckpointHealthy": "the checkpoint was lost"}
     ),

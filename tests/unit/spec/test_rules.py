@@ -204,6 +204,11 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             "spec.services.clean: has retain and versions; allowed: one of them",
             id="two retentions",
         ),
+        pytest.param(
+            {"spec.catalogs": [{"glue": {"region": "eu-west-1", "database": "lake"}}, {}]},
+            "spec.catalogs[1]: has none; allowed: exactly one of hive, glue",
+            id="an entry that is no catalog",
+        ),
     ],
 )
 def test_a_broken_rule_is_reported_in_these_words(problems: Find, changes: dict[str, Any], message: str) -> None:

@@ -83,6 +83,7 @@ def _note(conditions: dict[Any, Object], attempts: Any) -> str:
         ("TimelineClean", "False"),
         ("ServicesHealthy", "False"),
         ("SourceComplete", "False"),
+        ("CatalogSynced", "False"),
         ("Degraded", "True"),
     ):
         condition = conditions.get(kind) or {}

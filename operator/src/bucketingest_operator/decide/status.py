@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from bucketingest.spec.job_report import FilesReport, ProgressReport
+from bucketingest.spec.job_report import CatalogReport, FilesReport, ProgressReport
 from bucketingest.spec.status import (
     ATTEMPTS_MAX,
     Attempt,
@@ -28,10 +29,12 @@ SERVICES_HEALTHY: Final = "ServicesHealthy"
 """Only of pipelines with table services."""
 SOURCE_COMPLETE: Final = "SourceComplete"
 """Only of pipelines that read files."""
+CATALOG_SYNCED: Final = "CatalogSynced"
+"""Only of pipelines with catalogs."""
 DEGRADED: Final = "Degraded"
 """Only of pipelines whose spec was changed."""
 CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALTHY, TIMELINE_CLEAN)
-ALL_CONDITIONS: Final = (*CONDITIONS, SERVICES_HEALTHY, SOURCE_COMPLETE, DEGRADED)
+ALL_CONDITIONS: Final = (*CONDITIONS, SERVICES_HEALTHY, SOURCE_COMPLETE, CATALOG_SYNCED, DEGRADED)
 
 LAG_WAITS_SECONDS: Final = 60.0
 """From which age of the last commit on a lag alone causes a write: a write at each pass would load the API server."""
@@ -176,6 +179,10 @@ class Draft:
             )
         if report.files is not None:
             self.set(SOURCE_COMPLETE, *_judge_files(report.files))
+        if report.catalogs:
+            self.set(CATALOG_SYNCED, *_judge_catalogs(report.catalogs))
+        else:
+            self._conditions.pop(CATALOG_SYNCED, None)
         self._answered = True
         lag = self._lag_as_of(report, at)
         # While commits come, each causes a write, which includes the lag. If none comes, users look at the lag.
@@ -238,6 +245,13 @@ def _judge_files(report: FilesReport) -> tuple[Truth, str, str]:
     if not found:
         return "True", "AllRead", ""
     return "False", next(iter(found)), " ".join(found.values())
+
+
+def _judge_catalogs(catalogs: Sequence[CatalogReport]) -> tuple[Truth, str, str]:
+    problems = [f"{each.catalog}: {each.problem}" for each in catalogs if each.problem is not None]
+    if problems:
+        return "False", "CatalogFails", " ".join(problems)
+    return "True", "Synced", ""
 
 
 def knows_lag(report: ProgressReport) -> bool:

@@ -241,6 +241,13 @@ def demo(
     run_demo(DemoOptions(seconds, rows, directory, bootstrap_servers), kafka=kafka)
 
 
-for command in (services.services, services.compact, services.clean, services.archive, services.handover):
+for command in (
+    services.services,
+    services.compact,
+    services.clean,
+    services.archive,
+    services.handover,
+    services.sync,
+):
     app.command()(command)
 app.command(hidden=True)(services.compact_round)

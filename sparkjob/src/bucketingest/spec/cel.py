@@ -122,6 +122,9 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".services.mergeGroups.enabled",
         ),
     ),
+    "catalogs": (
+        CelRule("self.all(each, has(each.hive) != has(each.glue))", "must each have exactly one of hive, glue"),
+    ),
     "services.clean": (
         CelRule(
             "!has(self.retain) || !has(self.versions)",

@@ -128,6 +128,18 @@ class DamagedFile(_Report):
     problem: _Text = Field(description="What is wrong with it, in words.")
 
 
+class CatalogReport(_Report):
+    """A catalog in which engines find the table."""
+
+    catalog: _Text = Field(description="The catalog, the database, and the name of the table there.")
+    behind_since: _Time | None = Field(
+        description="Completion time of the oldest commit whose partitions or columns may be missing there, or when "
+        "the job began to compare; null: all are there."
+    )
+    failures: _Count = Field(description="Tries that failed since the start of the process.")
+    problem: _Text | None = Field(description="Why the last try failed; null if it did its work.")
+
+
 class CompactionWork(_Report):
     """A round of a compaction whose base files pods make."""
 
@@ -259,6 +271,7 @@ class ProgressReport(_Report):
         default=None,
         description="What table services see and do; null before their first look, and where they are off.",
     )
+    catalogs: tuple[CatalogReport, ...] = Field(default=(), max_length=8, description="Those of spec.catalogs.")
     state: StateReport | None = Field(
         default=None, description="Null with an index with buckets, and before the first micro-batch."
     )

@@ -10,6 +10,7 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bucketingest.spec.base import SpecModel
+from bucketingest.spec.fields.catalogs import Catalog
 from bucketingest.spec.fields.pod import Pod
 from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health, Restart, Slo, Upgrade
 from bucketingest.spec.fields.schema import inlined_schema, with_defaults
@@ -92,6 +93,9 @@ class BucketIngestSpec(SpecModel):
     table: Table = Field(description="The Hudi merge-on-read table to write.")
     commit: Commit = Field(default=Commit(), description="When input is read and when it becomes visible.")
     services: Services = Field(default=Services(), description="The work that keeps the table fast to read.")
+    catalogs: tuple[Catalog, ...] = Field(
+        default=(), description="Where engines find the table by its name.", max_length=8
+    )
     errors: Errors = Field(
         default=Errors(), description="What happens to a row that cannot be decoded or has no record key."
     )

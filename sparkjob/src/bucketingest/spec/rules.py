@@ -156,6 +156,14 @@ def _services(view: View) -> Iterator[Broken]:
         yield Broken(("services", "clean"), "has retain and versions", "one of them")
 
 
+def _catalogs(view: View) -> Iterator[Broken]:
+    catalogs = view.value("catalogs")
+    for position, catalog in enumerate(catalogs if isinstance(catalogs, (list, tuple)) else ()):
+        given = [name for name in ("hive", "glue") if isinstance(catalog, Mapping) and catalog.get(name) is not None]
+        if len(given) != 1:
+            yield Broken(("catalogs", position), f"has {' and '.join(given) or 'none'}", "exactly one of hive, glue")
+
+
 def _hash_fields(view: View) -> Iterator[Broken]:
     record_key = view.texts("table.recordKey")
     if record_key is None:
@@ -280,6 +288,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _index_fields,
     _global,
     _services,
+    _catalogs,
     _hash_fields,
     _reserved_columns,
     _refused_names,

@@ -12,6 +12,7 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.decode.decoder_choice import Way
 from bucketingest.decode.registered.subjects import registry_client, with_readers_schema
 from bucketingest.hudi.lock.hudi_lock import HudiLock, open_lock
@@ -193,7 +194,10 @@ def _start(
             listing=None if files is None else files.listing,
             topics=topics,
         )
-        return RunningIngest(starter, lease)
+        catalogs = [
+            CatalogKeeper(storage, each, board.catalog, lambda: board.snapshot().commits) for each in pipeline.catalogs
+        ]
+        return RunningIngest(starter, lease, catalogs)
     except BaseException:  # also by a stop signal
         lease.release()
         raise

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, Self
 
+from bucketingest.catalog.sync import Target
+from bucketingest.catalog.targets import targets
 from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.lock.hudi_lock import LockSettings
 from bucketingest.hudi.table.layout_warnings import LogBlock
@@ -79,6 +81,8 @@ class Pipeline:
     """All that the resource says about which rows are written, and how, as text. None: it is not known whether two
     attempts would write the same, as with a user's own DataFrame; then no attempt resumes another's micro-batch.
     """
+    catalogs: tuple[Target, ...] = ()
+    """Catalogs that are kept up to date beside the query."""
     storage_options: dict[str, str] = field(default_factory=dict)
     """For the table and the dead letters, and for the checkpoint unless it is a local directory."""
 
@@ -133,6 +137,7 @@ class Pipeline:
             retention=Retention.of(spec.services.clean),
             archive=ArchiveRules.of(spec.services.archive),
             services=ServicesPolicy(spec.services.chosen_mode),
+            catalogs=targets(resource),
             max_commit_retries=spec.commit.max_retries,
             work=spec.model_dump_json(include={"source", "format", "transform", "table"}),
         )

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
+from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.errors import BucketIngestError
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.stream.errors import JvmFailed, QueryFailed, SourceUnreachable
@@ -27,6 +29,8 @@ log = logging.getLogger(__name__)
 RESTARTS_MAX: Final = 10
 """How often one process starts again because other writers rolled instants back, before it fails."""
 _POLL_SECONDS: Final = 0.2
+CATALOG_SECONDS: Final = 30.0
+"""So long a run that ends with its input waits for a catalog to take its last commit."""
 ONCE_WAITS_SECONDS: Final = 60.0
 """So long a run that ends with its input waits for Kafka; any other waits until it answers."""
 
@@ -36,8 +40,9 @@ class RunningIngest:
     written. `request_stop` from anywhere, also from a signal handler.
     """
 
-    def __init__(self, starter: QueryStarter, lease: TableLease) -> None:
+    def __init__(self, starter: QueryStarter, lease: TableLease, catalogs: Sequence[CatalogKeeper] = ()) -> None:
         self._starter = starter
+        self._catalogs = catalogs
         self._lease = lease
         self._function = starter.function
         self._restarts = 0
@@ -46,6 +51,8 @@ class RunningIngest:
         self.query: Query | None = None
         """None while Kafka does not answer."""
         self._begin()
+        for catalog in catalogs:
+            catalog.start()
 
     def progress(self) -> Progress:
         """What the query is doing now."""
@@ -79,6 +86,8 @@ class RunningIngest:
             self._starter.topics.close()
         self._function.stop_services()
         self._lease.release()
+        for catalog in self._catalogs:  # a run that ends with its input has no later time for its last commit
+            catalog.stop(CATALOG_SECONDS if self._starter.once else 0.0)
 
     @property
     def service_pid(self) -> int | None:

@@ -13,6 +13,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         silent_at=("4m", "70m"),
     ),
     Scenario(
+        "BucketIngestCatalogLate",
+        "a metastore is away for half an hour, and each commit is late for a minute before",
+        {of("bucketingest_catalog_behind_seconds", pod="d"): "0 60x40 0+30x60 0x80"},
+        fires_at=("45m",),
+        silent_at=("10m", "38m", "60m"),
+    ),
+    Scenario(
         "BucketIngestLockContention",
         "it waits for the lock for a fifth of the time, then not at all",
         {of("bucketingest_lock_wait_seconds_total", pod="d"): "0+6x100 600x100"},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest.catalog.keeper import CatalogState
 from bucketingest.errors import BucketIngestError
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
@@ -16,6 +17,7 @@ from bucketingest.services.pods.waiting import PodWork
 from bucketingest.services.regroup.propose import SmallGroups
 from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import (
+    CatalogReport,
     CommitReport,
     DamagedFile,
     FilesReport,
@@ -88,6 +90,8 @@ PROGRESS = Progress(
     ),
     oldest_log_age=90.0,
     compacting_for=7.5,
+    catalogs=(CatalogState("glue eu-west-1 lake.t", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), 2, "away"),),
+    catalog_behind=7.0,
     state=StateSummary(9, 400, 2, 1, 3, 5, unloaded_partitions=6, new_keys_in_logs=True),
 )
 
@@ -181,6 +185,14 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
             ],
             "job": {"compaction": "20261121115900000", "number": 7, "round": 2, "chunks": 64, "size": 10**10},
         },
+        "catalogs": [
+            {
+                "catalog": "glue eu-west-1 lake.t",
+                "behindSince": "2026-01-02T03:04:05Z",
+                "failures": 2,
+                "problem": "away",
+            }
+        ],
         "state": {
             "keys": 9,
             "stateBytes": 400,
@@ -232,6 +244,7 @@ def test_a_reader_takes_a_document_of_a_newer_job(resource: BucketIngest) -> Non
         ServicesReport,
         Pin,
         DamagedFile,
+        CatalogReport,
         StateReport,
         TerminationReport,
     ],

@@ -69,6 +69,28 @@ def services(
     serve_table(file, unknown_fields, as_json=as_json)
 
 
+def sync(
+    file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    *,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Take the table off its catalogs instead. No data is deleted.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    unknown_fields: Annotated[
+        UnknownFields,
+        typer.Option(envvar="BUCKETINGEST_UNKNOWN_FIELDS", help="Fields of the spec that this version does not know."),
+    ] = UnknownFields.REFUSE,
+) -> None:
+    """Compare the table with the catalogs of spec.catalogs, and register there what is missing.
+
+    The command may be ended and repeated, also beside a running job: it does not touch the table.
+    """
+    from bucketingest.cli.services.sync import sync_file
+
+    sync_file(file, unknown_fields, drop=drop, dry_run=dry_run, as_json=as_json)
+
+
 def handover(
     table_url: TableUrl,
     *,

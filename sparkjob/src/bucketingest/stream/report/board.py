@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 
+from bucketingest.catalog.keeper import CatalogState, behind
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.state import ServicesState
@@ -233,6 +234,12 @@ class ProgressBoard:
         with self._lock:
             self._progress = replace(self._progress, services=report)
 
+    def catalog(self, state: CatalogState) -> None:
+        """How far one of the catalogs is now."""
+        with self._lock:
+            others = {each.label: each for each in self._progress.catalogs}
+            self._progress = replace(self._progress, catalogs=tuple({**others, state.label: state}.values()))
+
     def executors(self, count: int) -> None:
         """The number of registered executors."""
         with self._lock:
@@ -265,6 +272,7 @@ class ProgressBoard:
                 idle=self._progress.idle and self._source_answers,
                 lag_offsets=self._lag.offsets if self._source_answers else None,
                 lag_seconds=max(known) if known else None,
+                catalog_behind=behind(self._progress.catalogs, self._clock()),
                 oldest_log_age=None if services is None else services.oldest_log_age(self._clock()),
                 compacting_for=None if services is None else services.compacting_for(self._clock()),
                 committing_for=None if self._committing is None else now - self._committing,

@@ -7,6 +7,7 @@ from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.pods.waiting import PodWork
 from bucketingest.spec.job_report import (
     LISTED_MAX,
+    CatalogReport,
     CommitReport,
     CompactionWork,
     InflightReport,
@@ -51,6 +52,12 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         rows_per_second=_rounded(now.rows_per_second),
         skew=None if now.skew is None else _rounded(now.skew),
         services=_services(resource, now),
+        catalogs=tuple(
+            CatalogReport(
+                catalog=each.label, behind_since=each.behind_since, failures=each.failures, problem=each.problem
+            )
+            for each in now.catalogs
+        ),
         state=_state(now),
         rollbacks=now.rollbacks,
         position_losses=now.position_losses,

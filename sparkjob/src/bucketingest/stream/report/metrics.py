@@ -74,6 +74,11 @@ _TOTALS: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ("cleaned_files", "Superseded files that cleans deleted.", lambda now: _services(now).cleaned_files),
     ("archived_instants", "Instants moved to the history.", lambda now: _services(now).archived_instants),
     ("service_failures", "Steps of table services that failed.", lambda now: _services(now).failures),
+    (
+        "catalog_failures",
+        "Tries to bring a catalog up to date that failed.",
+        lambda now: sum(each.failures for each in now.catalogs) if now.catalogs else None,
+    ),
     ("inserts", "Rows of keys that the index's state did not know.", _of_state(lambda now, _: now.inserts)),
     ("unknown_deletes", "Deletes of keys that it did not know.", _of_state(lambda now, _: now.dropped)),
     ("moved_keys", "Keys that moved to another partition.", _of_state(lambda now, _: now.moved)),
@@ -145,6 +150,11 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
         "unknown_columns",
         "Columns of files that the schema does not have, since the start of the process.",
         _of_files(lambda files: files.unknown_columns),
+    ),
+    (
+        "catalog_behind_seconds",
+        "Age of the oldest commit whose partitions or columns a catalog may lack; 0 if none does.",
+        lambda now: now.catalog_behind,
     ),
     ("buffer_bytes", "The most that a write task held in buffers, last micro-batch.", lambda now: now.buffer_bytes),
     ("state_keys", "Entries of the index's state.", _of_state(lambda _, state: state.keys)),

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, Protocol
 
+from bucketingest.catalog.keeper import CatalogState
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import FilesReport
@@ -111,6 +112,10 @@ class Progress:
     """Of the oldest log file that no compaction has merged; None before the first look, and without log files."""
     compacting_for: float | None = None
     """Since the request time of the pending compaction, which is up to a minute in the past; None without one."""
+    catalogs: tuple[CatalogState, ...] = ()
+    """Catalogs of the resource; empty before the query starts."""
+    catalog_behind: float | None = None
+    """Age of the oldest commit that one of them may lack; 0 if none does, None without catalogs."""
     state: StateSummary | None = None
     """The index's state; None with a bucket index, and before the first micro-batch."""
     inserts: int = 0

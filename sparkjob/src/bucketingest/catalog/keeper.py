@@ -1,0 +1,139 @@
+"""Keeps one catalog up to date while a job runs: beside its commits, again and again, and never a reason to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from bucketingest.catalog.columns import hive_columns
+from bucketingest.catalog.errors import CatalogError
+from bucketingest.catalog.sync import Target, sync_table
+from bucketingest.catalog.table_state import TableState, written_partitions
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.timeline.instant_time import parse_time
+from bucketingest.storage.errors import NotFound
+from bucketingest.storage.interface import Storage
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY: Final = timedelta(seconds=5)
+COMPARE_EVERY: Final = timedelta(hours=1)
+"""How often the whole list of partitions is compared: what other writers did, and what was missed once."""
+_PAUSE_MAX: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogState:
+    """How far a catalog is."""
+
+    label: str
+    behind_since: datetime | None = None
+    """Completion time of the oldest commit whose partitions or columns may be missing there; None: all are there."""
+    failures: int = 0
+    """Tries that failed since the start of the process."""
+    problem: str | None = None
+    """Why the last try failed; None if it did its work."""
+
+
+def behind(states: tuple[CatalogState, ...], now: datetime) -> float | None:
+    """Seconds for which one of the catalogs has been behind, the longest; 0 if none is, None without catalogs."""
+    since = [each.behind_since for each in states if each.behind_since is not None]
+    return max(0.0, (now - min(since)).total_seconds()) if since else 0.0 if states else None
+
+
+class CatalogKeeper:
+    """One catalog of a running job. `step` is one look; `start` lets a thread of its own take them.
+
+    `commits`: changes when the job has committed. Until then, and until the whole is compared, storage is not asked.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        target: Target,
+        report: Callable[[CatalogState], None],
+        commits: Callable[[], object],
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._storage = storage
+        self._target = target
+        self._report = report
+        self._commits = commits
+        self._seen: object = None
+        self._clock = clock
+        self._state = CatalogState(target.label, behind_since=clock())
+        self._known: set[str] = set()
+        self._columns: object = None
+        self._synced_to = ""
+        self._compare_at = clock()
+        self._pause = LOOK_EVERY
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"catalog {target.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread that nobody waits for."""
+        self._report(self._state)
+        self._thread.start()
+
+    def stop(self, wait_seconds: float) -> None:
+        """Take one last look, and no other. What hangs longer ends with the process: what it did may be repeated."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join(wait_seconds)
+
+    def _run(self) -> None:
+        while True:
+            last = self._ending.is_set()
+            self.step()
+            if last:
+                return
+            self._ending.wait(self._pause.total_seconds())
+
+    def step(self) -> None:
+        """Look at the table, and register what is new. Raises nothing: what fails is reported, and tried again."""
+        try:
+            self._look()
+        except Exception as error:  # noqa: BLE001 - a defect here must not end the ingestion
+            self._failed(error)
+
+    def _look(self) -> None:
+        commits = self._commits()
+        whole = self._clock() >= self._compare_at
+        if commits == self._seen and not whole:
+            return
+        state = TableState.read(self._storage)
+        if state is None:
+            return
+        new = tuple(each for each in state.commits if (each.completion_time or "") > self._synced_to)
+        if new and self._state.behind_since is None:
+            self._state = replace(self._state, behind_since=parse_time(new[0].completion_time or ""))
+        columns = hive_columns(state.facts.schema)
+        paths: set[str] | None = None
+        if not whole:
+            try:
+                paths = written_partitions(self._storage, new) - self._known
+            except NotFound:  # archived meanwhile
+                paths = None
+        if paths is None or paths or columns != self._columns:
+            done = sync_table(self._storage, state, self._target, paths=paths)
+            log.info("catalog is up to date", extra={"catalog": self._target.label, "changes": str(done)})
+        self._known |= paths or set()
+        self._seen = commits
+        self._columns, self._synced_to = columns, state.commits[-1].completion_time or ""
+        if whole:
+            self._compare_at = self._clock() + COMPARE_EVERY
+        self._pause = LOOK_EVERY
+        self._state = replace(self._state, behind_since=None, problem=None)
+        self._report(self._state)
+
+    def _failed(self, error: Exception) -> None:
+        problem = str(error) if isinstance(error, CatalogError) else f"{type(error).__name__}: {error}"
+        self._state = replace(self._state, failures=self._state.failures + 1, problem=problem)
+        self._pause = min(self._pause * 2, _PAUSE_MAX)
+        extra = {"catalog": self._target.label, "reason": problem, "again_in": str(self._pause)}
+        log.warning("catalog is not up to date; ingestion goes on", extra=extra)
+        self._report(self._state)

@@ -1,0 +1,116 @@
+"""Brings one catalog up to date with the table, in steps that may be repeated after a crash at any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+from bucketingest.catalog.changes import altered, check_ours, check_place
+from bucketingest.catalog.client import CatalogClient, sliced
+from bucketingest.catalog.table_state import TableState, listed_partitions
+from bucketingest.catalog.wanted import SYNCED_TIMES, CatalogTable, TableFacts, Values, Views, wanted_tables
+from bucketingest.storage.interface import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A catalog of the resource, and under which name the table is registered there."""
+
+    label: str
+    """The catalog and the name there, for reports."""
+    open: Callable[[], CatalogClient]
+    name: str
+    views: Views
+
+
+@dataclass
+class Changes:
+    """What a sync did in one catalog, or would do."""
+
+    created: list[str] = field(default_factory=list)
+    altered: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    partitions: int = 0
+    """Over all its tables."""
+
+    def __str__(self) -> str:
+        """In words."""
+        parts = [f"{word} {', '.join(names)}" for word, names in vars(self).items() if names and word != "partitions"]
+        parts += [f"{self.partitions} partitions added"] if self.partitions else []
+        return "; ".join(parts) or "nothing to do"
+
+
+def sync_table(
+    storage: Storage, state: TableState, target: Target, *, paths: Collection[str] | None = None, dry_run: bool = False
+) -> Changes:
+    """Register what the catalog lacks. `paths`: the only partitions that may be new; None, or where a table is not
+    there any more: all folders are compared.
+
+    Raises CatalogUnavailable and CatalogRefused. What was done before stays: the same again goes on from there.
+    """
+    changes = Changes()
+    with closing(target.open()) as client:
+        tables = wanted_tables(state.facts, target.name, target.views)
+        found = {table.name: client.find(table.name) for table in tables}
+        for table in tables:  # all are checked before one is changed
+            if (there := found[table.name]) is not None:
+                check_ours(table, there, client.where)
+        if None in found.values():
+            paths = None
+        known = {
+            table.name: client.partitions(table) if table.partition_keys and found[table.name] else set[Values]()
+            for table in tables
+        }
+        partitions = _partitions(storage, state, paths, set.intersection(*known.values()))
+        for table in tables:
+            missing = {values: where for values, where in partitions.items() if values not in known[table.name]}
+            changes.partitions += len(missing)
+            there = found[table.name]
+            if there is None:
+                changes.created.append(table.name)
+            elif altered(table, there) is not None:
+                changes.altered.append(table.name)
+            if not dry_run:
+                _apply(client, table, there, missing)
+    return changes
+
+
+def _apply(client: CatalogClient, wanted: CatalogTable, found: CatalogTable | None, missing: dict[Values, str]) -> None:
+    """The table first, then its partitions, then up to where they are complete: Hudi's own sync trusts that."""
+    early = replace(wanted, parameters={k: v for k, v in wanted.parameters.items() if k not in SYNCED_TIMES})
+    if found is None:
+        client.create(current := early)
+    elif (change := altered(early, current := found)) is not None:
+        client.alter(current := change)
+    for part in sliced(missing, client.slice_size):
+        client.add(current, part)
+    if (last := altered(wanted, current)) is not None:
+        client.alter(last)
+
+
+def _partitions(
+    storage: Storage, state: TableState, paths: Collection[str] | None, known: set[Values]
+) -> dict[Values, str]:
+    """Partitions that some table lacks, with their locations."""
+    fields = len(state.facts.partition_fields)
+    if not fields:
+        return {}
+    if paths is None:
+        paths = set(listed_partitions(storage, fields, lambda path: state.values(path) in known))
+    return {state.values(path): state.location(path) for path in sorted(paths)}
+
+
+def drop_table(location: str, target: Target, *, dry_run: bool = False) -> Changes:
+    """Take the table at this location off the catalog. Raises CatalogUnavailable and CatalogRefused."""
+    changes = Changes()
+    empty = TableFacts(location, {"type": "record", "fields": []})
+    with closing(target.open()) as client:
+        for wanted in wanted_tables(empty, target.name, target.views):
+            if (found := client.find(wanted.name)) is None:
+                continue
+            check_place(wanted, found, client.where)
+            changes.dropped.append(wanted.name)
+            if not dry_run:
+                client.drop(wanted.name)
+    return changes

@@ -1,0 +1,75 @@
+"""`bucketingest sync`: brings the catalogs of a BucketIngest up to date by hand. It needs neither Spark nor Java."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from bucketingest.catalog.errors import CatalogError
+from bucketingest.catalog.sync import Changes, Target, drop_table, sync_table
+from bucketingest.catalog.table_state import TableState, hadoop_location
+from bucketingest.catalog.targets import targets
+from bucketingest.cli.errors import BadOption
+from bucketingest.cli.options import UnknownFields, load_known
+from bucketingest.storage import Storage, open_storage
+
+_EMPTY: Final = "the table has no commit yet: a catalog is given a table whose columns are known"
+
+
+def sync_file(file: Path, unknown_fields: UnknownFields, *, drop: bool, dry_run: bool, as_json: bool) -> None:
+    """Compare every catalog with the table, and change what is missing, or take the table off; report it.
+
+    One catalog that fails does not keep the others back. Raises its CatalogError then, SpecError, BadOption without
+    catalogs, and what reading a table raises.
+    """
+    resource = load_known(file, unknown_fields)
+    chosen = targets(resource)
+    if not chosen:
+        raise BadOption(f"{file}: spec.catalogs names no catalog")
+    storage = open_storage(resource.spec.table.path)
+    work = _drop(storage, dry_run=dry_run) if drop else _sync(storage, dry_run=dry_run)
+    done: dict[str, Changes | CatalogError] = {}
+    for target in chosen:
+        if work is None:
+            break
+        try:
+            done[target.label] = work(target)
+        except CatalogError as error:
+            done[target.label] = error
+    _report(done, dry_run=dry_run, as_json=as_json)
+    for result in done.values():
+        if isinstance(result, CatalogError):
+            raise result
+
+
+def _drop(storage: Storage, *, dry_run: bool) -> Callable[[Target], Changes]:
+    """The table itself may be gone already."""
+    return partial(drop_table, hadoop_location(storage.url), dry_run=dry_run)
+
+
+def _sync(storage: Storage, *, dry_run: bool) -> Callable[[Target], Changes] | None:
+    state = TableState.read(storage)
+    return None if state is None else partial(sync_table, storage, state, dry_run=dry_run)
+
+
+def _report(done: dict[str, Changes | CatalogError], *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        results = {
+            label: {"error": str(result)} if isinstance(result, CatalogError) else vars(result)
+            for label, result in done.items()
+        }
+        record = {"dry_run": dry_run, "catalogs": results}
+        typer.echo(json.dumps(record if done else {**record, "not_done": _EMPTY}, indent=2, ensure_ascii=False))
+        return
+    if not done:
+        typer.echo(f"not done: {_EMPTY}")
+    for label, result in done.items():
+        if isinstance(result, Changes):
+            typer.echo(f"{label}: {'would be: ' if dry_run else ''}{result}")
+        else:
+            typer.echo(f"{label}: failed")

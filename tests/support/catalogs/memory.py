@@ -1,0 +1,58 @@
+"""A catalog in memory that fails at the call of a test's choice: what a sync that ends anywhere leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from bucketingest.catalog.errors import CatalogUnavailable
+from bucketingest.catalog.wanted import CatalogTable, Values
+
+
+@dataclass
+class MemoryCatalog:
+    """As a metastore: a partition has the columns it was added with, unless a change of the table gives it others."""
+
+    tables: dict[str, CatalogTable] = field(default_factory=dict)
+    partitions_of: dict[str, dict[Values, str]] = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)
+    fails_after: int | None = None
+    """After so many changes every change fails."""
+    where: str = "memory"
+    slice_size: int = 2
+
+    def find(self, name: str) -> CatalogTable | None:
+        return self.tables.get(name)
+
+    def create(self, table: CatalogTable) -> None:
+        self._change(f"create {table.name}")
+        self.tables.setdefault(table.name, table)
+        self.partitions_of.setdefault(table.name, {})
+
+    def alter(self, table: CatalogTable) -> None:
+        self._change(f"alter {table.name}")
+        self.tables[table.name] = table
+
+    def drop(self, name: str) -> None:
+        self._change(f"drop {name}")
+        self.tables.pop(name, None)
+        self.partitions_of.pop(name, None)
+
+    def partitions(self, table: CatalogTable) -> set[Values]:
+        return set(self.partitions_of[table.name])
+
+    def add(self, table: CatalogTable, partitions: Mapping[Values, str]) -> None:
+        assert len(partitions) <= self.slice_size
+        self._change(f"add {len(partitions)} to {table.name}")
+        self.partitions_of[table.name].update(partitions)
+
+    def close(self) -> None:
+        pass
+
+    def opened(self) -> Callable[[], MemoryCatalog]:
+        return lambda: self
+
+    def _change(self, what: str) -> None:
+        if self.fails_after is not None and len(self.changes) >= self.fails_after:
+            raise CatalogUnavailable("memory: it is away")
+        self.changes.append(what)

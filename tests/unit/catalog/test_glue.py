@@ -1,0 +1,110 @@
+"""Glue, as moto answers for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pyarrow as pa
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from moto import mock_aws
+
+from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
+from bucketingest.catalog.glue import GlueConnection
+from bucketingest.catalog.sync import Target, drop_table, sync_table
+from bucketingest.catalog.table_state import TableState, hadoop_location
+from bucketingest.storage import Storage, open_storage
+from support.catalogs.tables import SyncedTable
+
+SCHEMA = pa.schema(
+    [pa.field("id", pa.string(), nullable=False), ("region", pa.string()), ("at", pa.timestamp("us", "UTC"))]
+)
+MORE = pa.schema([*SCHEMA, ("note", pa.string())])
+TABLE = SyncedTable(("region",), "")
+
+
+@pytest.fixture
+def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    with mock_aws():
+        client = boto3.client("glue", region_name="eu-west-1")
+        client.create_database(DatabaseInput={"Name": "lake"})
+        yield client
+
+
+def target(database: str = "lake") -> Target:
+    return Target("", lambda: replace(GlueConnection.open("eu-west-1", database), slice_size=2), "orders", "all")
+
+
+def sync(storage: Storage, database: str = "lake") -> str:
+    state = TableState.read(storage)
+    assert state is not None
+    return str(sync_table(storage, state, target(database)))
+
+
+def test_a_table_its_partitions_and_its_columns_are_registered_and_taken_off(glue: Any, tmp_path: Path) -> None:
+    regions = ("r1", "r2", "r3")  # more than one call takes
+    TABLE.write(tmp_path, SCHEMA, regions)
+    storage = open_storage(str(tmp_path))
+    assert sync(storage) == "created orders_ro, orders_rt, orders; 9 partitions added"
+    versions = len(glue.get_table_versions(DatabaseName="lake", TableName="orders")["TableVersions"])
+    assert sync(storage) == "nothing to do"
+
+    TABLE.write(tmp_path, MORE, ("new",))
+    assert sync(storage) == "altered orders_ro, orders_rt, orders; 3 partitions added"
+    assert sync(storage) == "nothing to do"
+    table = glue.get_table(DatabaseName="lake", Name="orders")["Table"]
+    assert table["TableType"] == "EXTERNAL_TABLE"
+    assert table["StorageDescriptor"]["Columns"][-1]["Name"] == "note"
+    assert len(glue.get_table_versions(DatabaseName="lake", TableName="orders")["TableVersions"]) == versions + 1
+    pages = glue.get_paginator("get_partitions").paginate(DatabaseName="lake", TableName="orders")
+    partitions = [each for page in pages for each in page["Partitions"]]
+    assert {each["Values"][0] for each in partitions} == {*regions, "new"}
+    assert {each["StorageDescriptor"]["Columns"][-1]["Name"] for each in partitions} == {"note"}
+    assert {each["StorageDescriptor"]["Location"] for each in partitions if each["Values"] == ["new"]} == {
+        f"file:{tmp_path}/new"
+    }
+
+    assert str(drop_table(hadoop_location(storage.url), target())) == "dropped orders_ro, orders_rt, orders"
+    assert glue.get_tables(DatabaseName="lake")["TableList"] == []
+
+
+def test_a_partition_that_another_process_added_meanwhile_is_no_error(glue: Any, tmp_path: Path) -> None:
+    TABLE.write(tmp_path, SCHEMA, ("a", "b"))
+    sync(open_storage(str(tmp_path)))
+    connection = GlueConnection.open("eu-west-1", "lake")
+    table = connection.find("orders")
+    assert table is not None
+    connection.add(table, {("b",): f"file:{tmp_path}/b", ("c",): f"file:{tmp_path}/c"})
+    assert connection.partitions(table) == {("a",), ("b",), ("c",)}
+
+
+def test_a_table_of_others_and_a_missing_database_are_refused(glue: Any, tmp_path: Path) -> None:
+    glue.create_table(DatabaseName="lake", TableInput={"Name": "orders", "StorageDescriptor": {"Location": "s3://x/y"}})
+    TABLE.write(tmp_path, SCHEMA, ("a",))
+    with pytest.raises(CatalogRefused, match="no Hudi table: give this table another name"):
+        sync(open_storage(str(tmp_path)))
+    with pytest.raises(CatalogRefused, match="database nowhere"):
+        sync(open_storage(str(tmp_path)), "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (ClientError({"Error": {"Code": "ThrottlingException"}}, "GetTable"), CatalogUnavailable),
+        (ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetTable"), CatalogRefused),
+        (EndpointConnectionError(endpoint_url="x"), CatalogUnavailable),
+    ],
+)
+def test_what_passes_by_itself_is_told_from_what_a_person_must_change(raised: Exception, kind: type[Exception]) -> None:
+    class Away:
+        def get_table(self, **_: Any) -> Any:
+            raise raised
+
+    with pytest.raises(kind, match="Glue in eu-west-1, database lake, table orders"):
+        GlueConnection("eu-west-1", "lake", Away(), {}).find("orders")

@@ -1,0 +1,128 @@
+"""Beside a running job: which looks ask the catalog, what a failure leaves, and when the whole is compared again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.catalog.keeper import COMPARE_EVERY, LOOK_EVERY, CatalogKeeper, CatalogState
+from bucketingest.catalog.sync import Target
+from bucketingest.hudi.timeline.instant_time import parse_time
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.storage import open_storage
+from bucketingest.storage.errors import NotFound
+from support.catalogs.memory import MemoryCatalog
+from support.catalogs.tables import SyncedTable, rows
+from support.tables.local_writer import LocalWriter
+
+SCHEMA = pa.schema(
+    [pa.field("id", pa.string(), nullable=False), ("region", pa.string()), ("at", pa.timestamp("us", "UTC"))]
+)
+
+
+class Job:
+    """A job whose commits a test makes."""
+
+    def __init__(self, base: Path) -> None:
+        self.now = datetime.now(UTC)
+        self.commits = 0
+        self.states: list[CatalogState] = []
+        self.opened = 0
+        self.catalog = MemoryCatalog()
+        self.writer: LocalWriter = SyncedTable(("region",), "").write(base, SCHEMA, ("a",))
+        self.storage = open_storage(str(base))
+        self.keeper = CatalogKeeper(
+            self.storage,
+            Target("memory", self._open, "t", "snapshot"),
+            self.states.append,
+            lambda: self.commits,
+            lambda: self.now,
+        )
+
+    def _open(self) -> MemoryCatalog:
+        self.opened += 1
+        return self.catalog
+
+    def commit(self, *regions: str) -> None:
+        self.writer.commit(rows(SCHEMA, regions))
+        self.commits += 1
+
+    def partitions(self) -> set[str]:
+        return {values[0] for values in self.catalog.partitions_of["t"]}
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
+
+
+def test_the_first_look_compares_all_and_later_ones_ask_only_for_what_is_new(job: Job) -> None:
+    job.keeper.step()
+    assert (job.partitions(), job.opened) == ({"a"}, 1)
+    job.keeper.step()
+    job.commit("b")
+    job.keeper.step()
+    assert (job.partitions(), job.opened) == ({"a", "b"}, 2)
+    job.commit("b")
+    job.keeper.step()
+    assert job.opened == 2, "a commit without a new partition or column is no reason to ask"
+    assert [state.behind_since for state in job.states] == [None] * 3
+
+
+def test_a_failure_is_reported_with_the_age_of_the_commit_and_tried_again_later(job: Job) -> None:
+    job.keeper.step()
+    job.commit("b")
+    job.commit("c")
+    job.catalog.fails_after = len(job.catalog.changes)
+    for failures in (1, 2):
+        job.keeper.step()
+        assert (job.states[-1].failures, job.states[-1].problem) == (failures, "memory: it is away")
+    missing = Timeline.load(job.storage).completed_commits[-2]
+    assert job.states[-1].behind_since == parse_time(missing.completion_time or "")
+    assert job.keeper._pause == LOOK_EVERY * 4
+    job.catalog.fails_after = None
+    job.keeper.step()
+    assert job.states[-1] == CatalogState("memory", failures=2)
+    assert job.partitions() == {"a", "b", "c"}
+    assert job.keeper._pause == LOOK_EVERY
+
+
+def test_what_was_missed_or_written_by_others_is_found_when_all_is_compared_again(job: Job) -> None:
+    job.keeper.step()
+    del job.catalog.partitions_of["t"]["a",]
+    job.now += COMPARE_EVERY - timedelta(seconds=1)
+    job.keeper.step()
+    assert job.partitions() == set()
+    job.now += timedelta(seconds=1)
+    job.keeper.step()
+    assert job.partitions() == {"a"}
+
+
+def test_a_commit_that_is_archived_before_it_was_looked_at_leads_to_a_comparison(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.keeper.step()
+    job.commit("b", "c")
+
+    def gone(*_: object) -> set[str]:
+        raise NotFound("archived")
+
+    monkeypatch.setattr("bucketingest.catalog.keeper.written_partitions", gone)
+    job.keeper.step()
+    assert job.partitions() == {"a", "b", "c"}
+
+
+def test_a_stop_takes_the_last_commit_along(job: Job) -> None:
+    job.keeper.start()
+    job.commit("z")
+    job.keeper.stop(30)
+    assert job.partitions() == {"a", "z"}
+
+
+def test_a_defect_ends_nothing(job: Job) -> None:
+    job.catalog.tables = None  # type: ignore[assignment]
+    job.keeper.step()
+    assert "AttributeError" in (job.states[-1].problem or "")
