@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bucketingest.services.inline import InlineServices
 from bucketingest.storage import open_storage
 from support.jobs.commands import Command
 from support.tables.other_writers import schedule_compaction
+from support.tables.services.serving_job import Worker
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
@@ -47,6 +49,13 @@ def resource(resource_file: Path) -> Callable[..., Path]:
     return write
 
 
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing starts a process of table services, which imports for more than a second of processor time."""
+    here: Any = Worker
+    monkeypatch.setattr("bucketingest.cli.services.all_due.InlineServices", partial(InlineServices, start=here))
+
+
 def test_what_is_due_by_the_limits_of_the_resource_is_done(
     command: Command, table: TestTable, resource: Callable[..., Path]
 ) -> None:
@@ -62,6 +71,7 @@ def test_what_is_due_by_the_limits_of_the_resource_is_done(
     assert snapshot(table.storage).keys() == {*rows, "k1"}
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(("archive", "leave"), [({}, True), ({"commits": 500}, False)])
 def test_commits_stay_on_the_timeline_by_the_limits_of_the_resource(
     command: Command, tmp_path: Path, resource: Callable[..., Path], archive: dict[str, Any], leave: bool
@@ -76,6 +86,7 @@ def test_commits_stay_on_the_timeline_by_the_limits_of_the_resource(
     assert (json.loads(ended.out)["archived_instants"] > 0) is leave
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_nothing_is_due_by_the_limits_of_another_resource(
     command: Command, table: TestTable, resource: Callable[..., Path]
 ) -> None:
@@ -85,6 +96,7 @@ def test_nothing_is_due_by_the_limits_of_another_resource(
     assert table.timeline().instants == before
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_table_whose_services_are_off_or_hudis_is_left_alone(
     command: Command, table: TestTable, resource: Callable[..., Path]
 ) -> None:
