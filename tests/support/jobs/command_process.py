@@ -15,6 +15,7 @@ from typing import Self
 _MARK = "BUCKETINGEST_TEST_MARK"
 _ENDS_WITHIN_SECONDS = 300.0
 """A busy machine is no failure; one that hangs still ends."""
+_GONE_WITHIN_SECONDS = 60.0
 
 
 class CommandProcess:
@@ -62,8 +63,11 @@ class CommandProcess:
         return self.log.read_text(errors="replace")
 
     def left_behind(self) -> list[str]:
-        """Command lines of processes that it started, directly or not, and that still run a moment after its end."""
-        deadline = time.monotonic() + 5
+        """Command lines of processes that it started, directly or not, and that still run a while after its end.
+
+        One at low priority that is still starting sees only then that its parent is gone.
+        """
+        deadline = time.monotonic() + _GONE_WITHIN_SECONDS
         while (alive := self.alive()) and time.monotonic() < deadline:
             time.sleep(0.05)
         return list(alive.values())
