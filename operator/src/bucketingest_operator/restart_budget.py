@@ -104,7 +104,7 @@ class RestartBudget:
             self._release(uid)
         elif last.outcome in PLANNED_RESTARTS:
             self._take(seen.resource, last.number)
-        elif _is_checked(seen, plan):
+        elif _is_checked(seen, plan) and not _waits(status):
             self._take(seen.resource, _CHECK)
         elif before is None or _is_back(before, last, status):
             self._release(uid)

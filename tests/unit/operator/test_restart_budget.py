@@ -11,12 +11,12 @@ import pytest
 from bucketingest.spec.status import Attempt, Condition, Status
 from bucketingest_operator.decide.plan import Action, CreatePreflight, Plan
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.observation import Contact, Observation, PodState
+from bucketingest_operator.observation import Contact, JobState, Observation, PodState
 from bucketingest_operator.resource import RESTART_ANNOTATION, Resource
 from bucketingest_operator.restart_budget import SLOT_SECONDS, RestartBudget, is_restarting
 from support.operator.observations import NOW, after, bucket_ingest, driver, report, resource, well
 from support.operator.plans import condition, events, kinds
-from support.operator.preflights import edited, found, later
+from support.operator.preflights import checking, edited, found, job, later
 
 STARTED = datetime.now(UTC)
 
@@ -173,6 +173,17 @@ def test_a_check_waits_for_its_turn_and_its_time_counts_from_then() -> None:
     assert "CreatePreflight" in kinds(turn)
     assert "DeleteDriver" not in kinds(turn)
     assert found(turn).result == "Pending"
+
+
+def test_one_that_has_passed_its_check_and_waits_takes_no_slot() -> None:
+    seen = replace(checking(), preflights=(job(JobState.SUCCEEDED),), restarts_full=True)
+    plan = reconcile(seen)
+    assert found(plan).result == "Passed"
+    assert condition(plan, "Reconciling").reason == "RestartWaiting"
+    budget = RestartBudget(1, lambda _uid: None, clock=Clock())
+    note(budget, "a", STOPPING)
+    budget.note(replace(seen, resource=replace(seen.resource, uid="b")), plan)
+    assert budget.full(named("b"))
 
 
 def test_a_new_leader_knows_the_restarts_of_the_old_one() -> None:
