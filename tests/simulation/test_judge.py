@@ -13,6 +13,7 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 from bucketingest.write import coordinator
 from bucketingest.write.coordinator_api import CoordinatorSettings
+from bucketingest.write.instant_look import Look
 from bucketingest.write.instants import shared_table
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.lifecycle import InstantWriter
@@ -134,3 +135,10 @@ def test_dead_letters_that_come_again_next_to_the_first_are_found(monkeypatch: p
     monkeypatch.setattr(InstantLetters, "withdraw", lambda *_: None)
     seeds = seeds_where(lambda each: each.checkpoints_are_lost and each.schedules_without_lock)
     assert found("dead letters of offsets", seeds=seeds)
+
+
+def test_a_commit_on_a_look_of_hours_ago_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver stands still within the request of its decision, until nobody remembers the instant."""
+    monkeypatch.setattr(Look, "is_fresh", property(lambda _: True))
+    verdicts = (run_quietly(seed, event="pause") for seed in range(95, 130))
+    assert any("is completed twice" in violation for verdict in verdicts for violation in verdict.violations)

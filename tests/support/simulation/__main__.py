@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from support.simulation.events import EVENTS
 from support.simulation.runs import run_all, run_quietly
-from support.simulation.verdict import Verdict
+from support.simulation.verdict import PAUSES, Verdict
 
 _REPORTS_MAX = 3
 _LINE_MAX = 200
@@ -53,11 +53,23 @@ def summarise(verdicts: Iterable[Verdict]) -> int:
             print(verdict.report if len(failed) <= _REPORTS_MAX else brief, flush=True)
     seconds = time.monotonic() - started
     for what, count in counts.items():
-        print(f"{count:10} {what}")
+        if not what.startswith(PAUSES):
+            print(f"{count:10} {what}")
+    report_pauses(counts)
     print(f"{total} schedules in {seconds:.0f} s ({total / seconds:.0f}/s), {len(failed)} failed")
     if failed:
         print("seeds that failed:", *sorted(verdict.seed for verdict in failed))
     return bool(failed)
+
+
+def report_pauses(counts: Counter[str]) -> None:
+    """Print which kinds of requests were paused for longer than any limit, and which never were."""
+    seen, within, before = ({what.removeprefix(part) for what in counts if what.startswith(part)} for part in PAUSES)
+    if seen:
+        print(f"{len(seen)} kinds of requests, paused within {len(within)}, before {len(before)}")
+    for kind in sorted(seen - (within & before)):
+        missing = " or ".join(name for name, paused in (("within", within), ("before", before)) if kind not in paused)
+        print(f"{counts[PAUSES[0] + kind]:10} {kind}: not {missing}")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,24 @@
-"""Changes of storage that take effect long after they were planned: those who could remember it may have forgotten."""
+"""Requests that a process is paused before or within for longer than any limit: those who could remember what it looked
+at may have forgotten, and the request takes effect on a table of much later.
+"""
 
 from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, Literal
 
-from support.simulation.world import World
+from support.simulation.spec import REGIONS
+from support.simulation.world import Actor, World
 
-_KINDS: Final = tuple(
+_DANGEROUS: Final = tuple(
     map(
         re.compile,
         (
-            r"(?!\.hoodie/\.heartbeat/).*",
             r".*/instants/\d+/decision",
             r"[^/]+/\.[^/]*\.log\.[^/]*",
             r"\.hoodie/timeline/\d+\.deltacommit\.(?:requested|inflight)",
@@ -24,11 +27,28 @@ _KINDS: Final = tuple(
         ),
     )
 )
-"""Of which kind the change is."""
-_ANY: Final = 400
-_OF_KIND: Final = 12
-"""Of so many first changes of its kind, it is one."""
-_STANDS: Final = 0.7
+"""Changes that half of the pauses are at, of one of these sorts."""
+_OF_SORT: Final = 12
+"""Of so many first changes of its sort, it is one."""
+_KINDS: Final = 80
+"""Of so many kinds of requests that come first, it is one."""
+_TIMES: Final = (1, 1, 2)
+"""How often a request of its kind came, when it is paused."""
+_CHANGES: Final = frozenset({"create", "put", "delete"})
+_UNIQUE: Final = re.compile(rf"[0-9a-f]{{8}}-[0-9a-f-]{{27}}|[0-9a-f]{{32,}}|\d[\d_]*|\b(?:{'|'.join(REGIONS)})(?=/|$)")
+_READS: Final = {"get": "read", "head": "read", "list level": "list"}
+_PAUSES: Final = (1, 2, 4, 4)
+"""In a schedule; each of another process."""
+
+Place = Literal["within", "after", "alone"]
+"""Where a process is paused: before the effect of its request; after it, and so before its next request; or it is dead,
+and the request takes effect without it.
+"""
+
+
+def kind_of(what: str, path: str) -> str:
+    """The kind of a request: what it does to which sort of object; numbers and ids do not count."""
+    return f"{_READS.get(what, what)} {_UNIQUE.sub('*', path)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +68,46 @@ class Late:
 
 
 class Outlasting:
-    """Which change it is, and when it comes."""
+    """Which requests these are, and when they come. It counts the kinds of requests that it saw, and their pauses."""
 
     def __init__(self, late: Late, rng: random.Random) -> None:
         self.late = late
-        self.stands = rng.random() < _STANDS
-        """Its process goes on afterwards; else that one is dead, and only the request is on its way."""
-        self._kind = rng.choice(_KINDS)
-        self._left = rng.randint(1, _ANY if self._kind is _KINDS[0] else _OF_KIND)
+        self.place: Place = "within"
+        self._rng = rng
+        self._pauses = rng.choice(_PAUSES)
+        self._seen: Counter[str] = Counter()
+        self._paused: set[str] = set()
+        """Processes that make their first request since a pause next."""
+        self._draw()
 
-    def hits(self, path: str) -> bool:
-        """Whether it is this change."""
-        if not self._kind.fullmatch(path):
+    def _draw(self) -> None:
+        self._place: Place = self._rng.choice(("within", "within", "after", "after", "alone"))
+        self._sort = self._rng.choice(_DANGEROUS) if self._rng.random() < 0.5 else None
+        self._left = self._rng.randint(1, _OF_SORT if self._sort else _KINDS)
+        self._times = self._rng.choice(_TIMES)
+        self._seen.clear()
+
+    def hits(self, world: World, actor: Actor, what: str, path: str) -> bool:
+        """Whether it is one of them; `place` says what happens then."""
+        kind = kind_of(what, path)
+        if actor.name in self._paused:
+            self._paused.remove(actor.name)
+            world.counts[f"pauses before: {kind}"] += 1
+        self._seen[kind] += 1
+        world.counts[f"requests: {kind}"] += 1
+        if not self._pauses or actor.atomic:
             return False
-        self._left -= 1
-        return self._left == 0
+        if self._sort is not None:
+            self._left -= what in _CHANGES and self._sort.fullmatch(path) is not None
+        else:
+            self._left -= self._seen[kind] == self._times
+        if self._left > 0:
+            return False
+        self.place = "within" if self._place == "alone" and what not in _CHANGES else self._place
+        if self.place == "after":
+            self._paused.add(actor.name)
+        else:
+            world.counts[f"pauses within: {kind}"] += 1
+        self._pauses -= 1
+        self._draw()
+        return True

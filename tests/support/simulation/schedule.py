@@ -27,7 +27,7 @@ from support.simulation.outlasting import Outlasting
 from support.simulation.source import DEFINITION, GLOBAL_DEFINITION, STATE_DEFINITIONS, draw_rows
 from support.simulation.store import Objects
 from support.simulation.topic import Topic
-from support.simulation.verdict import COUNTED, Verdict
+from support.simulation.verdict import COUNTED, PAUSES, Verdict
 from support.simulation.visitors import Visitors
 from support.simulation.world import Chances, World
 
@@ -158,6 +158,7 @@ class Schedule:
     def _counts(self) -> Counter[str]:
         instants = self._table.instants
         counts = Counter({what: self._world.counts[what] for what in COUNTED})
+        counts.update({what: count for what, count in self._world.counts.items() if what.startswith(PAUSES)})
         counts.update(
             {
                 "processes": len(self._lives.processes),

@@ -46,6 +46,8 @@ COUNTED: Final = (
     "reads",
 )
 """Events of the world that a verdict counts."""
+PAUSES: Final = ("requests: ", "pauses within: ", "pauses before: ")
+"""Each with the kind of a request: how often it came, and was paused for longer than any limit."""
 
 
 @dataclass(frozen=True, slots=True)

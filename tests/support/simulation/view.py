@@ -149,7 +149,13 @@ class View:
     def _before(self, what: str, path: str) -> None:
         """A reading call: it can fail and it can be the last."""
         world, chances = self._world, self._world.chances
+        outlasting = self._outlasting
+        hit = outlasting if outlasting is not None and outlasting.hits(world, self._actor, what, path) else None
+        if hit is not None and hit.place == "within":
+            self._stand_still(hit, what, path)
         world.pause(self._actor)
+        if hit is not None and hit.place == "after":
+            self._stand_still(hit, what, path)
         if self._throttled:
             self._throttled -= 1
             self._fail(what, path, "throttled")
@@ -167,8 +173,8 @@ class View:
             effect = partial(self._watched, self._objects.watch, what, path, effect, looked)
         if world.outlived:
             self._outlive(what, path, effect)
-        if self._outlasting is not None and self._outlasting.hits(path):
-            self._outlast(self._outlasting, what, path, effect)
+        if self._outlasting is not None and self._outlasting.hits(world, self._actor, what, path):
+            effect = self._outlast(self._outlasting, what, path, effect)
         if self._aim and world.rng.random() < self._aim:
             self._hit(what, path, effect)
         world.pause(self._actor)
@@ -263,15 +269,29 @@ class View:
             self._die()
         self._fail(what, path, "timed out")
 
-    def _outlast(self, outlasting: Outlasting, what: str, path: str, effect: Callable[[], None]) -> None:
-        """The process stands still in this change, or ends and the change comes without it."""
-        world = self._world
-        is_due = outlasting.late.begin(world, f"{self._actor.name}: {what} {path}")
-        if outlasting.stands and not self._actor.atomic:
-            world.wait(self._actor, is_due)
-            return
-        world.delay_until(f"{what} {path}", lambda: self._land(what, path, effect), is_due, outlasts=True)
-        self._die()
+    def _outlast(self, outlasting: Outlasting, what: str, path: str, effect: Callable[[], None]) -> Callable[[], None]:
+        """The process stands still before the effect or after it, or ends and the effect comes without it."""
+        match outlasting.place:
+            case "within":
+                self._stand_still(outlasting, what, path)
+            case "after":
+                return partial(self._stand_still, outlasting, what, path, effect)
+            case "alone":
+                is_due = outlasting.late.begin(self._world, f"{self._actor.name}: {what} {path}")
+                self._world.delay_until(f"{what} {path}", lambda: self._land(what, path, effect), is_due, outlasts=True)
+                self._die()
+        return effect
+
+    def _stand_still(
+        self, outlasting: Outlasting, what: str, path: str, first: Callable[[], None] = lambda: None
+    ) -> None:
+        """From its next step on, which comes after `first`."""
+        try:
+            first()
+        finally:
+            world = self._world
+            place = f"{outlasting.place}: {self._actor.name}: {what} {path}"
+            world.wait(self._actor, outlasting.late.begin(world, place))
 
     def _land(self, what: str, path: str, effect: Callable[[], None]) -> None:
         """A delayed request takes effect, also if newer instants were archived long before."""
