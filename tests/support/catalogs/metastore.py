@@ -38,6 +38,7 @@ _SITE = {
     # Only names are registered: nothing here reads the object store.
     "fs.s3.impl": "org.apache.hadoop.fs.ProxyLocalFileSystem",
 }
+_START_SECONDS = 400.0
 _FLAGS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
@@ -116,12 +117,14 @@ def _started(oracle: OracleEnvironment, folder: Path, stack: ExitStack) -> Metas
 
 
 def _wait(metastore: Metastore, process: subprocess.Popen[bytes]) -> None:
-    """Until it answers; its Derby database takes most of that. The caller's test has the time limit."""
+    """Until it answers; its Derby database takes most of that."""
+    deadline = time.monotonic() + _START_SECONDS
     while True:
         try:
             metastore.connect().close()
         except CatalogUnavailable:
             assert process.poll() is None, "the metastore's JVM has ended: see its log"
+            assert time.monotonic() < deadline, "the metastore does not answer: see its log"
             time.sleep(0.2)
         else:
             return
