@@ -10,8 +10,8 @@ import pytest
 
 from bucketingest.spec.job_report import InflightReport
 from support.cluster.kube import wait_for
-from support.operator.mortal import Mortal
 from support.operator.observations import termination
+from support.operator.process import Mortal
 from support.operator.scene import STUCK, Scene, Start
 
 
@@ -39,7 +39,7 @@ def test_an_operator_that_dies_between_any_two_of_its_writes_gets_everything_don
     scene: Scene, tmp_path: Path
 ) -> None:
     scene.within = 600  # some thirty starts of an operator, on a busy machine
-    with Mortal(scene, tmp_path) as operator:
+    with Mortal(scene.kube.kubeconfig, scene.namespace, tmp_path) as operator:
         scene.apply()
         pod, job = scene.run(inflight=STUCK)
         with job:
@@ -76,7 +76,7 @@ def test_an_operator_that_dies_between_any_two_of_its_writes_goes_back_to_the_la
     scene.node.remove(scene.namespace, first)
     scene.apply(transform={"sql": "SELECT valu FROM source"})
     scene.within = 600
-    with Mortal(scene, tmp_path) as operator:
+    with Mortal(scene.kube.kubeconfig, scene.namespace, tmp_path) as operator:
         second = scene.driver(2)
         assert "valu FROM" in scene.given(2)
         scene.node.bind(scene.namespace, second)

@@ -8,8 +8,8 @@ from typing import Any
 
 from bucketingest.spec.job_report import TerminationReport
 from support.cluster.kube import Manifest, wait_for
-from support.operator.mortal import Mortal
 from support.operator.observations import termination
+from support.operator.process import Mortal
 from support.operator.scene import Scene, Start
 
 CHECKED: Manifest = {"upgrade": {"preflight": True}}
@@ -113,7 +113,7 @@ def test_an_operator_that_dies_between_any_two_of_its_writes_checks_a_spec_and_t
         scene.await_condition("Ready", "True")
         first_operator.kill()
         scene.within = 600
-        with Mortal(scene, tmp_path) as operator:
+        with Mortal(scene.kube.kubeconfig, scene.namespace, tmp_path) as operator:
             scene.apply(**kafka("kafak:9092"))
             end(scene, await_check(scene), FAILS)
             scene.await_condition("Degraded", "True", "PreflightFailed")

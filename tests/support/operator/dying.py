@@ -1,16 +1,15 @@
-"""An operator that dies by SIGKILL between any two of its writes: `python -m support.operator.dying ARGUMENTS`."""
+"""The operator's command, but it dies by SIGKILL between any two of its writes."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from contextlib import suppress
 from typing import Any
 
+from bucketingest_operator import main as command
 from bucketingest_operator.kube.api import Api, NotFound, Object
 from bucketingest_operator.kube.kinds import LEASES
-from bucketingest_operator.main import main
 
 _call = Api.call
 _written = 0
@@ -39,6 +38,7 @@ def _has_effect(method: str, before: Object, answer: Object) -> bool:
     return versions[0] != versions[1]
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Run the operator until it dies; returns its exit code if it ends before."""
     Api.call = _call_or_die  # type: ignore[method-assign]
-    sys.exit(main())
+    return command.main()

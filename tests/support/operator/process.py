@@ -1,14 +1,14 @@
-"""The operator as a separate process, which tests start, query, freeze and kill."""
+"""The operator as a separate process, which tests start, query, freeze and kill, or which dies again and again."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
+import threading
 import time
 from collections.abc import Sequence
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,8 +16,9 @@ from typing import Any, Self
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
+from support.operator import forked
+
 READY_SECONDS = 120.0
-TESTS = Path(__file__).parents[2]
 
 
 class OperatorProcess:
@@ -30,7 +31,7 @@ class OperatorProcess:
         self._log = log
         self._arguments = arguments
         self._module = module
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkServerProcess | None = None
         self._port = 0
 
     def __enter__(self) -> Self:
@@ -46,11 +47,10 @@ class OperatorProcess:
     def start(self, *, wait: bool = True) -> None:
         """Start it, also again; `wait` until it is ready."""
         skipped = self._log.stat().st_size if self._log.exists() else 0
-        command = [sys.executable, "-m", self._module, "--listen", "127.0.0.1:0", *self._arguments]
-        with self._log.open("ab") as log:
-            environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig), "POD_NAME": self._log.stem}
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
-            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        self._log.touch()
+        environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig), "POD_NAME": self._log.stem}
+        arguments = ["--listen", "127.0.0.1:0", *self._arguments]
+        self._process = forked.start(self._module, arguments, self._log, environment)
         self._port = 0
         if wait:
             self.wait_until_ready(skipped)
@@ -75,13 +75,13 @@ class OperatorProcess:
     @property
     def runs(self) -> bool:
         """Whether the process runs."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.exitcode is None
 
     @property
     def exit_code(self) -> int | None:
         """None while it runs."""
         assert self._process is not None
-        return self._process.poll()
+        return self._process.exitcode
 
     def get(self, path: str) -> requests.Response:
         """Ask its HTTP server."""
@@ -100,23 +100,27 @@ class OperatorProcess:
     def kill(self) -> None:
         """SIGKILL, also while it is frozen."""
         self.send(signal.SIGKILL)
-        assert self._process is not None
-        self._process.wait(10)
+        self._ended(10)
 
     def end(self) -> int:
-        """Send SIGTERM; returns its exit code. Raises subprocess.TimeoutExpired if it does not end."""
-        assert self._process is not None
+        """Send SIGTERM; returns its exit code. Raises TimeoutError if it does not end."""
         self.send(signal.SIGTERM)
-        try:
-            return self._process.wait(20)
-        except subprocess.TimeoutExpired:
+        return self._ended(20)
+
+    def _ended(self, within: float) -> int:
+        assert self._process is not None
+        self._process.join(within)
+        if self._process.exitcode is None:
             self._process.kill()
-            raise
+            raise TimeoutError(f"the operator has not ended in {within:g} s:\n{self.log_text()}")
+        return self._process.exitcode
 
     def send(self, what: signal.Signals) -> None:
         """Send a signal."""
         assert self._process is not None
-        self._process.send_signal(what)
+        assert self._process.pid is not None
+        if self.runs:
+            os.kill(self._process.pid, what)
 
     def lines(self, event: str | None = None) -> list[dict[str, Any]]:
         """Its log lines, or those of one event."""
@@ -131,6 +135,36 @@ class OperatorProcess:
             for line in self.lines()
         ]
         return "\n".join(map(str, short[-40:]))
+
+
+class Mortal:
+    """An operator that dies between any two of its writes, and is started again each time: a test that passes with it
+    needs no write twice.
+    """
+
+    def __init__(self, kubeconfig: Path, namespace: str, folder: Path) -> None:
+        where = ["--namespace", namespace, "--leader-election-namespace", namespace]
+        self._process = OperatorProcess(kubeconfig, folder / "mortal.log", *where, module="support.operator.dying")
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._live)
+        self.deaths = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._process.runs:
+            self._process.kill()
+
+    def _live(self) -> None:
+        self._process.start(wait=False)
+        while not self._over.wait(0.02):
+            if not self._process.runs:
+                self.deaths += 1
+                self._process.start(wait=False)
 
 
 def _parsed(line: str) -> dict[str, Any]:
