@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.timeline import heartbeat
@@ -51,7 +52,8 @@ def rewrite(visit: Visit, actor: Actor, storage: View) -> None:
 def _again(table: Snapshot, path: str, name: str) -> bytes:
     rows = pq.ParquetFile(io.BytesIO(table.objects[path])).read(use_threads=False)
     column = rows.schema.get_field_index("_hoodie_file_name")
-    rows = rows.set_column(column, rows.schema.field(column), [[name] * rows.num_rows])
+    field = rows.schema.field(column)
+    rows = rows.set_column(column, field, pa.array([name] * rows.num_rows, field.type))  # also of no rows
     sink = io.BytesIO()
     pq.write_table(rows, sink)
     return sink.getvalue()
