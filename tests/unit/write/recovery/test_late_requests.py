@@ -12,6 +12,7 @@ from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import path_of
+from bucketingest.index.state.store import forget_state
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean_and_archive import Guarded, archive_old
 from bucketingest.storage import StorageUnavailable
@@ -19,9 +20,11 @@ from bucketingest.storage.interface import Data
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import KEPT_FOR, KEPT_INSTANTS, Journal
 from support.storage.dated_storage import DatedStorage
+from support.storage.flaky_storage import FlakyStorage
 from support.storage.passing_storage import PassingStorage
 from support.tables.instants.abandoned import Killed, die
 from support.tables.other_writers import archive, commit
+from support.tables.state.tables import data_files, places, state_table
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -210,6 +213,26 @@ def test_a_data_file_of_an_aborted_instant_that_is_forgotten_goes_with_the_next_
     for path, content in late.items():
         table.storage.create(path, content)
     archive_old(Guarded(table.storage, nullcontext, lambda: None), AT_ONCE)
+
+
+def test_late_files_that_another_writers_archival_made_visible_go_before_anything_is_resumed() -> None:
+    table = state_table(is_global=True)
+    with pytest.raises(Killed):
+        table.attempt().run(offsets(0, 2), ROWS, die)
+    late = {path: table.storage.get(path) for path in data_files(table)}
+    attempt = table.attempt(work="another release")
+    attempt.run(offsets(0, 2), ROWS)
+    archive_and_go_on(table)
+    undecided = FlakyStorage(table.storage, lambda path: path.endswith("/decision"))
+    with pytest.raises(BucketIngestError):
+        table.attempt(undecided).run(offsets(2, 3), [row("k2")])
+    forget_state(table.storage)
+    for path, content in late.items():
+        table.storage.create(path, content)
+    again = table.attempt()
+    assert not any(map(table.storage.exists, late))
+    again.go_on((offsets(2, 3), [row("k2")]))
+    assert sorted(places(table)) == ["k0", "k1", "k2"]
 
 
 def test_an_old_instant_that_was_resumed_and_completed_just_now_is_remembered(table: TestTable) -> None:

@@ -51,14 +51,15 @@ def settle(
     findings = _Findings()
     writer.executor.remove_reappeared()
     objects_by_instant = journal.objects_by_instant()
+    # First: another writer's archival may have made late files visible, and what follows reads the table.
+    swept = [request_time for request_time, objects in objects_by_instant.items() if {"done", "aborted"} <= objects]
+    writer.executor.delete_late_files(swept, journal.aborted())
     for request_time, objects in objects_by_instant.items():
         if "done" not in objects:
             found = _facts(storage, journal, request_time, objects)
             if found is not None:
                 instant = resumed(found)
                 _recover(decide(found, Policy.RESUME), instant, writer.executor, commit, findings)
-    swept = [request_time for request_time, objects in objects_by_instant.items() if {"done", "aborted"} <= objects]
-    writer.executor.delete_late_files(swept, journal.aborted())
     writer.executor.remove_reappeared()  # also what was put back behind an instant that was settled only now
     writer.executor.letters.discard_staged()
     read = read_position(storage, writer.refresh(), journal)
