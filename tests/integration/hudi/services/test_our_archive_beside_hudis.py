@@ -172,8 +172,8 @@ def test_every_read_is_as_before_and_hudi_shows_our_rows(hudi: HudiOracle, table
     runs = [table.archive(rules=replace(FEW, instants_max=5)) for _ in range(12)]
     archived = [instant for run in runs for instant in run.instants]
     assert [instant.action for instant in archived].count(DELTA_COMMIT) == 50
-    assert compactions[0] in [instant.request_time for instant in archived]
-    assert runs[-1].pins[0].instant == compactions[1], "the last compaction"
+    assert {*compactions} <= {instant.request_time for instant in archived}, "ten commits have come since the last one"
+    assert "log file" in runs[-1].pins[0].why
     assert [entry.name[-9:] for entry in load_manifest(table.storage).entries] == ["1.parquet", "0.parquet"]
     table.judge(hudi)
     assert [sorted_rows(read(table.path, begin)) for read in reads for begin in begins] == before

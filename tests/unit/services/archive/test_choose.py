@@ -124,6 +124,16 @@ def test_the_last_compaction_stays_and_what_follows() -> None:
     assert [pin.instant for pin in choice.pins] == [BETWEEN]
 
 
+def test_a_last_compaction_of_long_ago_leaves_when_many_writes_followed() -> None:
+    """Merges of file groups may leave nothing to compact: then there is no next one, and the timeline would grow."""
+    names = [*NAMES, finished(at(195), COMMIT)]
+    choice = chosen(names)
+    assert times(choice) == [WRITES[0], at(195), WRITES[1]]
+    assert [pin.instant for pin in choice.pins] == [WRITES[2]]
+    assert times(chosen([*NAMES[:6], finished(at(195), COMMIT)])) == [WRITES[0], at(195)]
+    assert times(chosen([*NAMES[:5], finished(at(195), COMMIT)])) == [WRITES[0]]
+
+
 def test_the_first_savepoint_stays_and_what_follows() -> None:
     names = [*NAMES, finished(WRITES[1], SAVEPOINT), finished(WRITES[3], SAVEPOINT)]
     assert times(chosen(names)) == WRITES[:1]

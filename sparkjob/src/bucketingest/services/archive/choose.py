@@ -15,12 +15,26 @@ from itertools import takewhile
 from typing import Final, Self
 
 from bucketingest.hudi.table.file_view import FileView, Group
-from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, RESTORE, ROLLBACK, SAVEPOINT, WRITE_ACTIONS, Instant
+from bucketingest.hudi.timeline.instant import (
+    CLEAN,
+    COMMIT,
+    DELTA_COMMIT,
+    RESTORE,
+    ROLLBACK,
+    SAVEPOINT,
+    WRITE_ACTIONS,
+    Instant,
+)
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.spec.fields.services import Archive
 
 DEFAULTS: Final = Archive()
+COUNTED_BY_HUDI: Final = 5
+"""So many commits since the last compaction are enough for Hudi, which counts them, to plan the next one: then older
+ones leave. There is no next one where merges of file groups leave nothing to compact. Hudi 1.2.0's default of
+hoodie.compact.inline.max.delta.commits, which its TimelineArchiverV2 uses like this.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +161,10 @@ def _pins(timeline: Timeline, facts: ArchiveFacts, held: Held) -> Iterator[Pin]:
     for each in [each for each in timeline.instants if each.action == SAVEPOINT][:1]:
         yield Pin(each.request_time, "it has a savepoint", first_kept=each.request_time)
     for each in [each for each in timeline.completed if each.action == COMMIT][-1:]:
-        why = "it is the last compaction, from whose plan Hudi's next one continues"
-        yield pin(each.request_time, why, is_usual=True)
+        deltas = [write.request_time for write in timeline.completed if write.action == DELTA_COMMIT]
+        later = [time for time in deltas if time > each.request_time]
+        counted = later[-COUNTED_BY_HUDI] if len(later) >= COUNTED_BY_HUDI else each.request_time
+        yield pin(counted, "Hudi counts the commits since the last compaction", is_usual=True)
     if held.earliest_to_retain is not None:
         yield pin(held.earliest_to_retain, "cleaning retains the slices from it on", is_usual=True)
     if facts.schema is not None:
