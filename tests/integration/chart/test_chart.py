@@ -102,6 +102,14 @@ def job_settings(tmp_path: Path, values: Manifest) -> JobSettings:
     return load_settings(file)
 
 
+def test_without_a_user_the_namespace_chooses_one(tmp_path: Path) -> None:
+    values = {"operator": {"runAsUser": None}, "job": {"runAsUser": None}}
+    assert job_settings(tmp_path, values).run_as_user is None
+    assert job_settings(tmp_path, {}).run_as_user == 10001
+    for each in of_kind(rendered(tmp_path, values), "Deployment"):
+        assert "runAsUser" not in str(each)
+
+
 @pytest.mark.parametrize("namespaces", [[], ["ingest"]])
 def test_jobs_have_network_policies_in_whatever_namespaces_unless_they_are_turned_off(
     tmp_path: Path, namespaces: list[str]

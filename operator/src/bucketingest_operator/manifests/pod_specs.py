@@ -238,7 +238,7 @@ def account_of(names: Names, settings: JobSettings) -> str:
 
 def _pod(names: Names, settings: JobSettings) -> dict[str, Any]:
     user = settings.run_as_user
-    users = {"runAsUser": user, "runAsGroup": user, "fsGroup": user} if user else {}
+    users = {"runAsUser": user, "runAsGroup": user, "fsGroup": user} if user is not None else {}
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "serviceAccountName": account_of(names, settings),

@@ -17,7 +17,7 @@ class JobSettings:
         pull_policy: `Always`, `IfNotPresent` or `Never`.
         pull_secrets: Names of Secrets in the job's namespace, for pulling images.
         grace: Time for a driver to commit and end; its pod gets some seconds more.
-        run_as_user: User and group of all processes; 0: the namespace chooses, as OpenShift does.
+        run_as_user: User and group of all processes; None: the namespace chooses, as OpenShift does.
         env: Environment variables of all jobs, such as a region or an endpoint. No secrets: pods show them.
         env_secret_keys: Environment variables of one resource: name -> name and key of a Secret.
         env_from_secrets: Names of Secrets in the job's namespace whose keys become environment variables, such as
@@ -51,7 +51,7 @@ class JobSettings:
     pull_policy: str = "IfNotPresent"
     pull_secrets: tuple[str, ...] = ()
     grace: timedelta = timedelta(seconds=60)
-    run_as_user: int = 10001
+    run_as_user: int | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     env_secret_keys: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     env_from_secrets: tuple[str, ...] = ()

@@ -54,7 +54,7 @@ class _File(BaseModel):
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     image_pull_secrets: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     grace: Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta(seconds=1))] = timedelta(seconds=60)
-    run_as_user: Annotated[int, Field(ge=0)] = 10001
+    run_as_user: Annotated[int, Field(ge=1)] | None = None
     env: Texts = {}
     env_from_secrets: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     volumes: Annotated[Mappings, Field(strict=False)] = ()
