@@ -247,7 +247,7 @@ def test_with_mode_fail_a_bad_file_stops_the_run_with_its_name(run: Runner, lake
     source = {"path": str(incoming), "format": "parquet", "schema": "id STRING, n BIGINT"}
     wanted = lake.resource({"files": source}, table={"recordKey": ["id"]}, errors={"mode": "fail"})
 
-    with pytest.raises(RowsRejected, match=r"a\.parquet: column n: the file has string, the schema int64; give the "):
+    with pytest.raises(RowsRejected, match=r"a\.parquet: column n: the file has STRING, the schema BIGINT; give the "):
         run.once(wanted)
 
     assert lake.instants() == []
