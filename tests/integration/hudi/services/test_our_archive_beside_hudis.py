@@ -206,7 +206,7 @@ def test_readers_between_two_steps(hudi: HudiOracle, table: Table, after: str) -
     assert len(table.shown(hudi)) == 52, "without the version file Hudi takes the highest manifest"
     table.archive()
     assert table.shown(hudi) == ours(table)
-    assert len(table.timeline.instants) == 12
+    assert len(table.timeline.instants) == 11
 
 
 def test_a_file_that_a_paused_process_puts_back_hides_rows_until_it_is_removed(hudi: HudiOracle, table: Table) -> None:
