@@ -74,7 +74,7 @@ def a_spec_with_a_mistake_leaves_the_driver_alone(pipeline: Pipeline) -> None:
     # Only a driver that has proven its spec is protected, and it is ready before it has committed.
     pipeline.wait("spec proven", lambda: _proven_by(pipeline) == attempt)
     pipeline.wait_for_condition("Ready", "True")
-    pipeline.change({"transform": {"sql": "SELECT nothing FROM source"}, "upgrade": {"probation": "20s"}})
+    pipeline.change({"transform": {"sql": "SELECT nothing FROM source"}, "upgrade": {"probation": "60s"}})
     said = pipeline.wait_for_condition("Degraded", "True", "PreflightFailed")
     assert "nothing" in said["message"]
     assert pipeline.attempt() == attempt
