@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from devcluster.errors import ClusterError
 from release import artifacts
 from release.versions import version, write_version
 
@@ -22,16 +23,23 @@ def main() -> None:
     write = commands.add_parser("version", help="write the version everywhere")
     write.add_argument("number")
     arguments = parser.parse_args()
-    if arguments.command == "version":
-        write_version(arguments.number)
-        return
-    number, out = version(), arguments.out.resolve()
+    try:
+        if arguments.command == "version":
+            write_version(arguments.number)
+        else:
+            _make(arguments.out.resolve(), arguments.cyclonedx, images=arguments.images)
+    except (ValueError, ClusterError) as error:
+        sys.exit(f"error: {error}")
+
+
+def _make(out: Path, cyclonedx: Path, *, images: bool) -> None:
+    number = version()
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     artifacts.make_wheels(out)
     artifacts.make_chart(out)
-    artifacts.make_bills_of_materials(out, arguments.cyclonedx)
-    if arguments.images:
+    artifacts.make_bills_of_materials(out, cyclonedx)
+    if images:
         artifacts.make_images(out, number)
     artifacts.write_sums(out)
     sys.stdout.write("".join(f"{file.stat().st_size:>12,}  {file.name}\n" for file in sorted(out.iterdir())))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 import yaml
 
 from devcluster.binaries import find_tool
+from devcluster.commands import run
 from devcluster.images.project import TARGETS, builder
 from devservers.locations import PROJECT_ROOT
 from release.oci import write_chart_archive
@@ -27,17 +27,17 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"
 
 def make_wheels(out: Path) -> None:
     """Wheels of job and operator; two builds of one commit give the same bytes."""
-    when = _run(["git", "log", "-1", "--format=%ct"], PROJECT_ROOT).strip()
+    when = run(["git", "log", "-1", "--format=%ct"], folder=PROJECT_ROOT).strip()
     environment = {**os.environ, "SOURCE_DATE_EPOCH": when}
     for project in _IMAGES.values():
         command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(out)]
-        _run(command, PROJECT_ROOT / project, environment)
+        run(command, folder=PROJECT_ROOT / project, environment=environment)
 
 
 def make_chart(out: Path) -> None:
     """The chart as `helm package` makes it, and as an OCI artifact."""
     metadata = yaml.safe_load((_CHART / "Chart.yaml").read_text())
-    _run([find_tool("helm"), "package", str(_CHART), "--destination", str(out)], PROJECT_ROOT)
+    run([find_tool("helm"), "package", _CHART, "--destination", out])
     name = f"{metadata['name']}-{metadata['version']}"
     write_chart_archive(out / f"{name}.tgz", metadata, out / f"{name}-chart.oci.tar")
 
@@ -48,11 +48,19 @@ def make_bills_of_materials(out: Path, cyclonedx: Path) -> None:
         requirements = PROJECT_ROOT / "requirements" / f"{image}.txt"
         about = PROJECT_ROOT / project / "pyproject.toml"
         file = out / f"bucketingest-{image}.python.cdx.json"
-        options = ["--pyproject", str(about), "--output-format", "JSON", "--output-reproducible", "-o", str(file)]
-        _run([str(cyclonedx), "requirements", str(requirements), *options], PROJECT_ROOT)
+        options: list[str | Path] = [
+            "--pyproject",
+            about,
+            "--output-format",
+            "JSON",
+            "--output-reproducible",
+            "-o",
+            file,
+        ]
+        run([cyclonedx, "requirements", requirements, *options])
     name = "bucketingest-job.java.cdx"
     where = [f"-DoutputDirectory={out}", f"-DoutputName={name}", "-DoutputFormat=json", "-DoutputReactorProjects=false"]
-    _run(["mvn", "-B", "-q", "-f", "sparkjob/connectors/pom.xml", _MAVEN_PLUGIN, *where], PROJECT_ROOT)
+    run(["mvn", "-B", "-q", "-f", PROJECT_ROOT / "sparkjob/connectors/pom.xml", _MAVEN_PLUGIN, *where])
 
 
 def make_images(out: Path, version: str) -> None:
@@ -74,10 +82,3 @@ def write_sums(out: Path) -> None:
 def _sum(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}".rstrip())
-    return done.stdout

@@ -30,6 +30,11 @@ def of_job() -> set[str]:
 
 def of_operator() -> set[str]:
     """Of an operator."""
+    return names(operator_families())
+
+
+def operator_families() -> Iterable[Metric]:
+    """All that an operator exports, its process's too."""
     metrics = Metrics()
     metrics.watch(
         leads=lambda: True,
@@ -40,4 +45,4 @@ def of_operator() -> set[str]:
         taken=lambda: 0,
     )
     of_resources = ResourceMetrics(Inventory(lambda _: None, lambda _: None), lambda _: None, lambda _namespace: True)
-    return names(text_string_to_metric_families(metrics.text().decode() + of_resources.text()))
+    return text_string_to_metric_families(metrics.text().decode() + of_resources.text())

@@ -6,33 +6,19 @@ import re
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from bucketingest_operator.decide.failures import Failure
 from bucketingest_operator.decide.status import ALL_CONDITIONS
 from bucketingest_operator.main import _parser
-from bucketingest_operator.metrics.operator_metrics import Metrics
-from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
-from bucketingest_operator.observe.inventory import Inventory
 from support.cluster import rights
+from support.monitoring.exported import operator_families
 
 TEXT = (Path(__file__).parents[3] / "docs" / "operator.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"[A-Za-z_]+", TEXT))
 
 
 def metrics() -> set[str]:
-    own = Metrics()
-    own.watch(
-        leads=lambda: True,
-        resources=lambda: 0,
-        overdue=lambda: 0.0,
-        calls=lambda: 0,
-        unreadable=lambda: 0,
-        taken=lambda: 0,
-    )
-    nothing = Inventory(lambda _uid: None, lambda _uid: None)
-    text = own.text().decode() + ResourceMetrics(nothing, lambda _uid: None, lambda _namespace: True).text()
-    families = [each for each in text_string_to_metric_families(text) if each.name.startswith("bucketingest")]
+    families = [each for each in operator_families() if each.name.startswith("bucketingest")]
     families = [each for each in families if not each.name.endswith("_created")]
     return {f"{each.name}_total" if each.type == "counter" else each.name for each in families}
 

@@ -68,12 +68,12 @@ def digest(wanted: BucketIngest) -> str:
     services = document.get("services", {})
     services.get("compaction", {}).pop("job", None)
     services.pop("whileSuspended", None)
-    return _hash(_said({name: value for name, value in document.items() if name not in NO_RESTART}))
+    return _hash(_without_empty({name: value for name, value in document.items() if name not in NO_RESTART}))
 
 
-def _said(document: dict[str, Any]) -> dict[str, Any]:
-    """Without sections that say nothing: `commit: {}` is as no `commit`."""
-    inner = {name: _said(value) if isinstance(value, dict) else value for name, value in document.items()}
+def _without_empty(document: dict[str, Any]) -> dict[str, Any]:
+    """The document without empty sections: `commit: {}` means the same as no `commit`."""
+    inner = {name: _without_empty(value) if isinstance(value, dict) else value for name, value in document.items()}
     return {name: value for name, value in inner.items() if value != {}}
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import unquote, urlsplit
@@ -149,16 +148,10 @@ class HiveConnection:
 
     def _call(self, what: str, call: Callable[[], Any], ignored: type[Exception] | tuple[()] = ()) -> Any:
         """What the call returns; None if it fails with what is ignored."""
-        with self._named(what):
-            try:
-                return call()
-            except ignored:
-                return None
-
-    @contextmanager
-    def _named(self, what: str) -> Iterator[None]:
         try:
-            yield
+            return call()
+        except ignored:
+            return None
         except _REFUSALS as error:
             raise CatalogRefused(f"{self.where}, {what}: {_text(error)}") from error
         except (TException, OSError) as error:

@@ -102,25 +102,29 @@ def swept_away(
 
     No time says what the planner saw: it looks before it chooses its request time. So a file counts as lost unless its
     file group was replaced, or its instant completed before the writes that the clean retains. The instant that
-    replaced a group may be archived: then a clean had its files in its plan. Opens the plan of each clean.
+    replaced a group may be archived: then this clean, or one before it, had its files in its plan. Opens the plan
+    of each clean.
     """
-    cleaned: set[tuple[str, str]] = set()
-    for clean in sorted(cleans, key=lambda each: each.request_time):
+    for clean in cleans:
         before = [instant for instant in instants if instant.request_time < (clean.completion_time or "")]
         plan = read_clean_plan(storage, clean.request_time) if before else None
-        if plan is None:
-            continue
-        cleaned |= plan.groups
-        if not plan.partitions:
+        if plan is None or not plan.partitions:
             continue
         retained_from = plan.earliest.request_time if plan.earliest else ""
-        replaced = replaced_file_groups(storage, timeline) | cleaned
+        replaced = replaced_file_groups(storage, timeline) | _cleaned_groups(storage, timeline, clean)
         for instant in before:
             for file in instant.files() if instant.completion_time > retained_from else ():
                 group = file.partition_path, file.file_id
                 if file.partition_path in plan.partitions and group not in replaced:
                     yield instant, f"clean {clean.request_time}, which deleted partition {file.partition_path!r},"
                     break
+
+
+def _cleaned_groups(storage: Storage, timeline: Timeline, last: Instant) -> frozenset[tuple[str, str]]:
+    """(partition path, file id) of the file groups of which cleans deleted files, up to this one."""
+    cleans = [each for each in completed_cleans(timeline) if each.request_time <= last.request_time]
+    plans = filter(None, (read_clean_plan(storage, each.request_time) for each in cleans))
+    return frozenset().union(*(plan.groups for plan in plans))
 
 
 def completed_cleans(timeline: Timeline, since: str = "") -> list[Instant]:

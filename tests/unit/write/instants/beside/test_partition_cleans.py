@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,12 +22,11 @@ SECOND = (offsets(2, 4), [row("k2"), row("k3", region="us")])
 THIRD = (offsets(4, 5), [row("k4", region="us")])
 
 
-def plan_clean(table: TestTable, *partitions: str, names_files: bool = False) -> str:
-    """What Hudi plans when everything in these partitions was replaced; the request time. `names_files`: also those
-    that it saw.
+def plan_clean(table: TestTable, *partitions: str, files_of: Sequence[str] = ()) -> str:
+    """What Hudi plans when everything in these partitions was replaced; the request time. `files_of`: partitions whose
+    files it names.
     """
     time = next_time(table)
-    seen = [(partition, info.path) for partition in partitions for info in table.storage.list(partition)]
     plan: dict[str, Any] = {
         "earliestInstantToRetain": None,
         "lastCompletedCommitTimestamp": "",
@@ -34,8 +34,8 @@ def plan_clean(table: TestTable, *partitions: str, names_files: bool = False) ->
         "filesToBeDeletedPerPartition": {},
         "version": 2,
         "filePathsToBeDeletedPerPartition": {
-            partition: [{"filePath": path, "isBootstrapBaseFile": False} for of, path in seen if of == partition]
-            for partition in (partitions if names_files else ())
+            partition: [{"filePath": info.path, "isBootstrapBaseFile": False} for info in table.storage.list(partition)]
+            for partition in files_of
         },
         "partitionsToBeDeleted": list(partitions),
         "extraMetadata": {},
@@ -129,13 +129,28 @@ def test_rows_that_the_planner_did_not_see_are_ingested_again_though_its_request
 def test_rows_that_were_replaced_do_not_come_again_though_the_history_has_the_instant_that_replaced_them(
     table: TestTable, attempt: Attempt
 ) -> None:
-    clean = plan_clean(table, "eu", names_files=True)
+    clean = plan_clean(table, "eu", files_of=["eu"])
     delete(table, "eu")
     finish_clean(table, clean)
     [replaced_by] = [each for each in table.timeline().completed if each.action == REPLACE_COMMIT]
     table.storage.delete_many([path_of(replaced_by)])  # the archive has it
     assert table.attempt().start.verdict is StartVerdict.IN_STEP
     assert attempt is not None
+
+
+def test_nor_if_an_earlier_clean_which_the_job_has_seen_deleted_their_files(table: TestTable, attempt: Attempt) -> None:
+    earlier = plan_clean(table, files_of=["eu"])
+    delete(table, "eu")
+    finish_clean(table, earlier)
+    [replaced_by] = [each for each in table.timeline().completed if each.action == REPLACE_COMMIT]
+    table.storage.delete_many([path_of(replaced_by)])  # the archive has it
+    attempt.run(*SECOND)  # looks at that clean
+    replace_partition(table, "eu")
+    clean = plan_clean(table, "eu")
+    delete(table, "eu")
+    finish_clean(table, clean)
+    attempt.run(*THIRD)
+    assert set(table.visible_keys()) == {"k1", "k3", "k4"}
 
 
 def test_a_clean_of_another_partition_or_before_the_commit_changes_nothing(table: TestTable, attempt: Attempt) -> None:
