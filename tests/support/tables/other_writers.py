@@ -118,11 +118,15 @@ def replace_file_groups(table: TestTable, replaced: Mapping[str, Sequence[str]])
     return time
 
 
-def archive(table: TestTable, *, rollbacks: bool = True) -> None:
+def archive(table: TestTable, *, rollbacks: bool = True, only: str | None = None) -> None:
     """Take every completed instant off the timeline into the history, as Hudi's archival does; `rollbacks`: those too,
-    which it keeps while they are newer.
+    which it keeps while they are newer; `only`: those of one action.
     """
-    done = [instant for instant in table.timeline().completed if rollbacks or instant.action != ROLLBACK]
+    done = [
+        instant
+        for instant in table.timeline().completed
+        if (rollbacks or instant.action != ROLLBACK) and only in (None, instant.action)
+    ]
     columns = {
         "instantTime": [instant.request_time for instant in done],
         "completionTime": [instant.completion_time for instant in done],

@@ -135,10 +135,12 @@ def archived_contents(storage: Storage, request_time: str, action: str) -> list[
     return [content for content in dict.fromkeys(found) if content]
 
 
-def archived_commits(storage: Storage, first: str) -> Iterator[tuple[str, bytes]]:
-    """Request time and bytes of the completed file of each archived commit from `first` on that has log files."""
+def archived_commits(storage: Storage, first: str, action: str = DELTA_COMMIT) -> Iterator[tuple[str, bytes]]:
+    """Request time and bytes of the completed file of each archived instant of this action, from `first` on. As it
+    stands they are the commits that have log files.
+    """
     for row in _rows(storage, first, None, ["instantTime", "action", "metadata"]):
-        if row["instantTime"] >= first and row["action"] == DELTA_COMMIT and row["metadata"]:
+        if row["instantTime"] >= first and row["action"] == action and row["metadata"]:
             yield row["instantTime"], row["metadata"]
 
 

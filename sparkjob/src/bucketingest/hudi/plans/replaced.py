@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from bucketingest.hudi.history.archived import archived_commits
 from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant
 from bucketingest.hudi.timeline.ocf import read_record, write_record
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
@@ -44,7 +45,23 @@ def replacements(storage: Storage, timeline: Timeline) -> dict[tuple[str, str], 
 def replaced_by(storage: Storage, instant: Instant) -> frozenset[tuple[str, str]]:
     """(partition path, file id) of every file group that a completed replacecommit replaced. Raises `InvalidTable`."""
     path = path_of(instant)
-    record = read_record(storage.get(path), path)
+    return _groups(storage.get(path), path)
+
+
+def replaced_since(storage: Storage, timeline: Timeline, first: str) -> frozenset[tuple[str, str]]:
+    """(partition path, file id) of every file group that a completed replacecommit replaced: those on the timeline and
+    those with a request time from `first` on in the history. Opens a file per replacecommit, and those of the history
+    with such times. Raises `InvalidTable`.
+    """
+    archived = (
+        _groups(content, f"history: completed file of {time}")
+        for time, content in archived_commits(storage, first, REPLACE_COMMIT)
+    )
+    return replaced_file_groups(storage, timeline).union(*archived)
+
+
+def _groups(content: bytes, where: str) -> frozenset[tuple[str, str]]:
+    record = read_record(content, where)
     groups = (record.get("partitionToReplaceFileIds") or {}).items()
     return frozenset((partition_path, file_id) for partition_path, file_ids in groups for file_id in file_ids)
 

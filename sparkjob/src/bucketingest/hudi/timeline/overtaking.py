@@ -16,7 +16,7 @@ from bucketingest.hudi.history.archived import archived_plan
 from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
-from bucketingest.hudi.plans.replaced import replaced_file_groups
+from bucketingest.hudi.plans.replaced import replaced_file_groups, replaced_since
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
 from bucketingest.hudi.timeline.instant import (
     CLEAN,
@@ -101,9 +101,8 @@ def swept_away(
     plans that when all file groups of the partition were replaced, and deletes also what was written since.
 
     No time says what the planner saw: it looks before it chooses its request time. So a file counts as lost unless its
-    file group was replaced, or its instant completed before the writes that the clean retains. The instant that
-    replaced a group may be archived: then this clean, or one before it, had its files in its plan. Opens the plan
-    of each clean.
+    file group was replaced, or its instant completed before the writes that the clean retains. Opens the plan of each
+    clean, and after one of a whole partition the history: what replaced a group may be archived.
     """
     for clean in cleans:
         before = [instant for instant in instants if instant.request_time < (clean.completion_time or "")]
@@ -111,20 +110,13 @@ def swept_away(
         if plan is None or not plan.partitions:
             continue
         retained_from = plan.earliest.request_time if plan.earliest else ""
-        replaced = replaced_file_groups(storage, timeline) | _cleaned_groups(storage, timeline, clean)
+        replaced = replaced_since(storage, timeline, min(instant.request_time for instant in before))
         for instant in before:
             for file in instant.files() if instant.completion_time > retained_from else ():
                 group = file.partition_path, file.file_id
                 if file.partition_path in plan.partitions and group not in replaced:
                     yield instant, f"clean {clean.request_time}, which deleted partition {file.partition_path!r},"
                     break
-
-
-def _cleaned_groups(storage: Storage, timeline: Timeline, last: Instant) -> frozenset[tuple[str, str]]:
-    """(partition path, file id) of the file groups of which cleans deleted files, up to this one."""
-    cleans = [each for each in completed_cleans(timeline) if each.request_time <= last.request_time]
-    plans = filter(None, (read_clean_plan(storage, each.request_time) for each in cleans))
-    return frozenset().union(*(plan.groups for plan in plans))
 
 
 def completed_cleans(timeline: Timeline, since: str = "") -> list[Instant]:

@@ -9,11 +9,11 @@ import pytest
 
 from bucketingest.hudi.plans.clean_plan import CleanMetadata
 from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT
-from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from support.simulation.records import container
-from support.tables.other_writers import next_time, replace_file_groups
+from support.tables.other_writers import archive, next_time, replace_file_groups
 from support.tables.table_runs import Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -129,28 +129,26 @@ def test_rows_that_the_planner_did_not_see_are_ingested_again_though_its_request
 def test_rows_that_were_replaced_do_not_come_again_though_the_history_has_the_instant_that_replaced_them(
     table: TestTable, attempt: Attempt
 ) -> None:
-    clean = plan_clean(table, "eu", files_of=["eu"])
+    clean = plan_clean(table, "eu")
     delete(table, "eu")
     finish_clean(table, clean)
-    [replaced_by] = [each for each in table.timeline().completed if each.action == REPLACE_COMMIT]
-    table.storage.delete_many([path_of(replaced_by)])  # the archive has it
+    archive(table, only=REPLACE_COMMIT)
     assert table.attempt().start.verdict is StartVerdict.IN_STEP
     assert attempt is not None
 
 
-def test_nor_if_an_earlier_clean_which_the_job_has_seen_deleted_their_files(table: TestTable, attempt: Attempt) -> None:
-    earlier = plan_clean(table, files_of=["eu"])
-    delete(table, "eu")
+def test_rows_come_again_though_a_clean_before_took_older_files_of_their_file_group(
+    table: TestTable, attempt: Attempt
+) -> None:
+    attempt.run(*SECOND)
+    earlier = plan_clean(table, files_of=["eu"])  # of file slices that a compaction superseded, say
     finish_clean(table, earlier)
-    [replaced_by] = [each for each in table.timeline().completed if each.action == REPLACE_COMMIT]
-    table.storage.delete_many([path_of(replaced_by)])  # the archive has it
-    attempt.run(*SECOND)  # looks at that clean
-    replace_partition(table, "eu")
-    clean = plan_clean(table, "eu")
     delete(table, "eu")
-    finish_clean(table, clean)
-    attempt.run(*THIRD)
-    assert set(table.visible_keys()) == {"k1", "k3", "k4"}
+    finish_clean(table, plan_clean(table, "eu"))
+    with pytest.raises(PositionLost, match="their rows are ingested again"):
+        attempt.run(*THIRD)
+    table.attempt().go_on(SECOND, THIRD)
+    assert set(table.visible_keys()) == {"k1", "k2", "k3", "k4"}
 
 
 def test_a_clean_of_another_partition_or_before_the_commit_changes_nothing(table: TestTable, attempt: Attempt) -> None:
