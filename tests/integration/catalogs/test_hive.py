@@ -1,8 +1,9 @@
-"""Against a real metastore, with Hudi's own tool as the judge. The tests share one."""
+"""Against a real metastore, with Hudi's own tool as the judge, and beside a job that runs. The tests share one."""
 
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -15,10 +16,15 @@ from bucketingest.catalog.errors import CatalogError, CatalogRefused
 from bucketingest.catalog.hive import HiveConnection
 from bucketingest.catalog.sync import Target, drop_table, sync_table
 from bucketingest.catalog.table_state import TableState, hadoop_location
+from bucketingest.exit_codes import ExitCode
 from bucketingest.storage import Storage, open_storage
+from support.catalogs.glue_server import running_glue
+from support.catalogs.lake_run import LakeRun
 from support.catalogs.metastore import Metastore, running_metastore
+from support.catalogs.proxy import Proxy
 from support.catalogs.record import RECORDED
 from support.catalogs.tables import SCHEMA, TABLES, SyncedTable, registered
+from support.jobs.command_process import CommandProcess
 from support.oracle.environment import OracleEnvironment
 
 
@@ -80,3 +86,49 @@ def test_changes_reach_the_metastore_and_what_it_refuses_is_said(metastore: Meta
         HiveConnection.open("thrift://127.0.0.1:1", "default")
     assert str(drop_table(hadoop_location(storage.url), target(metastore, "moving"))).startswith("dropped")
     assert sync(metastore, storage, "moving").startswith("created"), "no data was deleted"
+
+
+def test_a_job_is_found_by_name_while_it_runs_and_a_metastore_that_dies_or_is_slow_keeps_no_commit_back(
+    metastore: Metastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    run = LakeRun(tmp_path)
+    with running_glue() as (endpoint, glue), Proxy(metastore.port) as proxy, closing(metastore.connect()) as hive:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", endpoint)
+        of_hive = {"uri": f"thrift://127.0.0.1:{proxy.port}", "database": "default", "table": "fed"}
+        of_glue = {"region": "eu-west-1", "database": "lake"}
+        file = run.describe([{"hive": of_hive}, {"glue": of_glue}])
+
+        def shown() -> tuple[set[str], set[str]]:
+            table = hive.find("fed")
+            found = glue.get_partitions(DatabaseName="lake", TableName="orders")["Partitions"]
+            of_metastore = set() if table is None else {each for (each,) in hive.partitions(table)}
+            return of_metastore, {each for one in found for each in one["Values"]}
+
+        run.feed("a")
+        with CommandProcess("run", file, log=tmp_path / "log") as process:
+
+            def wait_for(event: str, catalog: str, times: int) -> None:
+                def told() -> int:
+                    lines = process.output.splitlines()
+                    return sum(f'"event": "{event}' in line and f'"catalog": "{catalog} ' in line for line in lines)
+
+                process.wait_until(lambda: told() >= times)
+
+            wait_for("catalog is up to date", "hive", 1)
+            wait_for("catalog is up to date", "glue", 1)
+            assert shown() == ({"a"}, {"a"})
+            proxy.take_away()
+            run.feed("b")
+            wait_for("catalog is not up to date; ingestion goes on", "hive", 1)
+            run.feed("c")
+            process.wait_until(run.is_committed)
+            proxy.delay = 0.2
+            proxy.bring_back()
+            wait_for("catalog is up to date", "hive", 2)
+            process.wait_until(lambda: shown() == ({"a", "b", "c"},) * 2)
+            process.signal(signal.SIGINT)
+            assert process.wait() == ExitCode.OK, process.output
+            assert process.left_behind() == []
+    assert sync(metastore, open_storage(f"{tmp_path}/orders"), "fed") == "nothing to do"

@@ -74,6 +74,52 @@ def test_a_table_its_partitions_and_its_columns_are_registered_and_taken_off(glu
     assert glue.get_tables(DatabaseName="lake")["TableList"] == []
 
 
+def test_wherever_a_change_ends_the_next_sync_completes_it(glue: Any, tmp_path: Path) -> None:
+    def at(name: str, calls: int) -> Target:
+        """The same catalog; its calls fail after so many."""
+        left = iter(range(calls))
+
+        def count(**_: Any) -> None:
+            if next(left, None) is None:
+                raise EndpointConnectionError(endpoint_url="x")
+
+        def opened() -> GlueConnection:
+            connection = replace(GlueConnection.open("eu-west-1", "lake"), slice_size=2)
+            connection._client.meta.events.register("before-parameter-build.glue", count)
+            return connection
+
+        return Target("", opened, name, "snapshot")
+
+    def registered(name: str) -> list[Any]:
+        table = glue.get_table(DatabaseName="lake", Name=name)["Table"]
+        partitions = glue.get_partitions(DatabaseName="lake", TableName=name)["Partitions"]
+        shown = [table, *sorted(partitions, key=lambda each: str(each["Values"]))]
+        return [(each.get("Values"), each["StorageDescriptor"], each["Parameters"]) for each in shown]
+
+    storage, ends, whole = open_storage(str(tmp_path)), 0, 1_000
+    TABLE.write(tmp_path, SCHEMA, ("r1", "r2", "r3"))
+    old = TableState.read(storage)
+    TABLE.write(tmp_path, MORE, ("new",))
+    new = TableState.read(storage)
+    assert old is not None
+    assert new is not None
+    sync_table(storage, old, at("whole", whole), paths={"r1", "r2", "r3"})
+    sync_table(storage, new, at("whole", whole))
+    is_cut = True
+    while is_cut:
+        name = f"at_{ends}"
+        sync_table(storage, old, at(name, whole), paths={"r1", "r2", "r3"})
+        try:
+            sync_table(storage, new, at(name, ends))
+        except CatalogUnavailable:
+            ends += 1
+        else:
+            is_cut = False
+        sync_table(storage, new, at(name, whole))
+        assert registered(name) == registered("whole")
+    assert ends >= 7, "the table, partitions, their columns in slices, those of the table, a new partition"
+
+
 def test_a_partition_that_another_process_added_meanwhile_is_no_error(glue: Any, tmp_path: Path) -> None:
     TABLE.write(tmp_path, SCHEMA, ("a", "b"))
     sync(open_storage(str(tmp_path)))

@@ -13,7 +13,7 @@ from bucketingest.catalog.columns import Column
 from bucketingest.catalog.errors import CatalogError, CatalogRefused
 from bucketingest.catalog.sync import Target, drop_table, sync_table
 from bucketingest.catalog.table_state import TableState, hadoop_location
-from bucketingest.catalog.wanted import CatalogTable
+from bucketingest.catalog.wanted import CatalogTable, wanted_tables
 from bucketingest.storage import Storage, open_storage
 from support.catalogs.memory import MemoryCatalog
 from support.catalogs.tables import SyncedTable, rows
@@ -55,16 +55,31 @@ def test_a_second_sync_changes_nothing_and_a_dry_run_says_the_same_as_the_sync(s
     assert catalog.changes == before
 
 
-def test_wherever_a_sync_ends_the_next_one_completes_it(storage: Storage) -> None:
-    whole = MemoryCatalog()
+@pytest.mark.parametrize("first", [0, 1], ids=["new", "changed"])
+def test_wherever_a_sync_ends_the_next_one_completes_it(storage: Storage, tmp_path: Path, first: int) -> None:
+    def begun() -> MemoryCatalog:
+        catalog = MemoryCatalog()
+        for state in states[:first]:
+            for table in wanted_tables(state.facts, "t", "all"):
+                catalog.tables[table.name] = table
+                catalog.partitions_of[table.name] = {(path,): state.location(path) for path in ("a", "b", "c")}
+        return catalog
+
+    states = [state_of(storage)]
+    if first:
+        TABLE.write(tmp_path / "t", MORE, ("d", "e"))
+        states.append(state_of(storage))
+    before, whole = begun(), begun()
     sync(storage, whole)
-    for calls in range(len(whole.changes)):
-        catalog = MemoryCatalog(fails_after=calls)
+    assert len(whole.changes) > len(before.changes) + 3
+    for calls in range(len(before.changes), len(whole.changes)):
+        catalog = begun()
+        catalog.fails_after = calls
         with pytest.raises(CatalogError):
             sync(storage, catalog)
         for name, table in catalog.tables.items():  # Hudi's sync takes this for "all partitions are there"
             complete = catalog.partitions_of[name] == whole.partitions_of[name]
-            assert complete or "last_commit_time_sync" not in table.parameters
+            assert first or complete or "last_commit_time_sync" not in table.parameters
         catalog.fails_after = None
         sync(storage, catalog)
         assert (catalog.tables, catalog.partitions_of) == (whole.tables, whole.partitions_of)
