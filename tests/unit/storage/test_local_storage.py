@@ -205,6 +205,23 @@ def test_a_file_that_vanishes_while_listing_is_left_out(storage: Storage, root: 
     assert [info.path for info in storage.list()] == ["d/object"]
 
 
+@pytest.mark.parametrize("target", [".", "link", "..", "../..", "../e"])
+def test_a_link_that_leads_in_a_circle_is_named(storage: Storage, root: pathlib.Path, target: str) -> None:
+    storage.create("d/object", b"x")
+    storage.create("e/object", b"x")
+    (root / "e" / "other").symlink_to("../d")
+    (root / "d" / "link").symlink_to(target)
+    (root / "d" / "second").symlink_to(target)
+    with pytest.raises(InvalidLocation, match=r"d/(link|second): .*remove the link|e/other: .*remove the link"):
+        list(storage.list())
+
+
+def test_a_link_to_a_directory_beside_is_listed(storage: Storage, root: pathlib.Path) -> None:
+    storage.create("d/object", b"x")
+    (root / "link").symlink_to("d")
+    assert sorted(info.path for info in storage.list()) == ["d/object", "link/object"]
+
+
 def test_an_object_cannot_be_a_directory_too(storage: Storage) -> None:
     storage.create("a", b"x")
     with pytest.raises(InvalidLocation, match="a/b"):

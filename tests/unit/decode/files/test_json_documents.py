@@ -68,6 +68,13 @@ def test_over_several_lines_with_multi_line() -> None:
     assert ids(parts(text)) == [], "each line is then a record"
 
 
+def test_a_line_that_a_document_goes_on_behind_names_the_option() -> None:
+    text = json.dumps([{"id": "a", "n": 1}], indent=2).encode() + b'\n{"id":"b","n":"many"}'
+    told = [each.place for each in refused(parts(text)) if "multiLine" in each.why]
+    assert told == ["line 1", "line 2", "line 3"]
+    assert not any("multiLine" in each.why for each in refused(parts(b'{"id":"a",', multi_line=True)))
+
+
 @given(
     lines=st.lists(st.sampled_from([b'{"id":"a"}', b'{"id":"b"}{"id":"c"}', b"", b" ", b"\r"]), max_size=8),
     cuts=st.lists(st.integers(0, 100), max_size=4),

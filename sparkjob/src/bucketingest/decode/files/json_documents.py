@@ -34,6 +34,8 @@ _LOOKED_AT: Final = 20
 decoding them.
 """
 _UTF8: Final = "utf-8"
+_GOES_ON: Final = (b"{", b"[", b",")
+"""Ends of a line behind which a document goes on."""
 
 
 class Documents(Protocol):
@@ -64,6 +66,8 @@ class JsonReader:
             for start in range(0, len(lines.texts), _BLOCK_ROWS):
                 texts = lines.texts.slice(start, _BLOCK_ROWS)
                 part = _part(Lines(texts, lines.numbers[start : start + _BLOCK_ROWS], lines.after), decoder)
+                if not self.is_multi_line:
+                    part.refused = [_with_way_out(each) for each in part.refused]
                 if is_first:
                     part.unknown = _unknown(texts[:_LOOKED_AT], self.columns)
                     is_first = False
@@ -108,6 +112,12 @@ def _part(lines: Lines, decoder: Documents) -> Part:
         NoRow(lines.place(int(of_line[each.number])), each.why, texts[each.number].as_py()) for each in decoded.refused
     ]
     return Part(decoded.rows, refused)
+
+
+def _with_way_out(refused: NoRow) -> NoRow:
+    if not refused.value.rstrip(_SPACE_BYTES).endswith(_GOES_ON):
+        return refused
+    return refused._replace(why=f"{refused.why}; set options.multiLine if documents go over several lines")
 
 
 def _split(lines: pa.BinaryArray) -> tuple[pa.BinaryArray, npt.NDArray[np.int64]]:

@@ -182,6 +182,8 @@ class LocalStorage:
             return
         try:
             if entry.is_dir():
+                if entry.is_symlink() and _leads_back(self._base, path):
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), entry.path)
                 level.directories.append(path)
             elif entry.is_file():
                 level.objects.append(_info(path, entry.stat()))
@@ -205,6 +207,16 @@ class LocalStorage:
         raise _translated(f"{self._base}{path}: {what} failed", what, error) from error
 
 
+def _leads_back(base: str, path: str) -> bool:
+    """Whether a link is to a directory that the path goes through: a listing of two such links would have no end."""
+    target, above = os.path.realpath(base + path), path
+    while above:
+        above = os.path.dirname(above)
+        if os.path.realpath(base + above) == target:
+            return True
+    return False
+
+
 def _translated(where: str, what: str, error: OSError) -> StorageError:
     """The storage error for an operating system's error. Pure."""
     reason = error.strerror or str(error)
@@ -219,6 +231,8 @@ def _translated(where: str, what: str, error: OSError) -> StorageError:
         return NotFound(f"{where}: there is no such object")
     if isinstance(error, (NotADirectoryError, IsADirectoryError)):
         return InvalidLocation(f"{where}: {reason}; a file is where a directory is needed, or the reverse")
+    if error.errno == errno.ELOOP:
+        return InvalidLocation(f"{where}: {error.filename}: a link that leads in a circle; remove the link")
     if error.errno in _DENIED:
         return AccessDenied(
             f"{where}: {reason}; let this user read and write the directory (hard links must be allowed too)"
