@@ -249,59 +249,6 @@ def test_pods_that_forge_the_labels_of_a_resource_stop_no_driver(scene: Scene, s
         assert {"DriverAdopted", "StrayDriver"}.isdisjoint(scene.events())
 
 
-def test_objects_that_no_reader_can_read_stop_nobody(scene: Scene, start: Start) -> None:
-    operator = start()
-    scene.apply()
-    _, job = scene.run()
-    with job:
-        scene.await_condition("Ready", "True")
-        owner = scene.resource()
-        reference = {
-            "apiVersion": owner["apiVersion"],
-            "kind": owner["kind"],
-            "name": "orders",
-            "uid": owner["metadata"]["uid"],
-            "controller": True,
-        }
-
-        def forged(role: str, **annotations: str) -> dict[str, object]:
-            labels = {
-                "app.kubernetes.io/managed-by": "bucketingest-operator",
-                "bucketingest.dev/uid": owner["metadata"]["uid"],
-                "bucketingest.dev/attempt": "7",
-                "bucketingest.dev/role": role,
-            }
-            marks = {f"bucketingest.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
-            return {
-                "name": f"forged-{role}",
-                "namespace": scene.namespace,
-                "labels": labels,
-                "annotations": marks,
-                "ownerReferences": [reference],
-            }
-
-        far = forged("config", spec_digest="a", fixed_digest="b", failures="100000000000000000")
-        scene.kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": far})
-        pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "any"}]}
-        long = forged("compaction", compaction="9" * 5000 + "/1")
-        scene.kube.apply(
-            {
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "metadata": long,
-                "spec": {"suspend": True, "template": {"spec": pod}},
-            }
-        )
-        offsets = f'{{"t":{"[" * 2000}{"]" * 2000}}}'
-        kafka = {"bootstrapServers": "k:9092", "topics": ["t"], "startingOffsets": offsets}
-        deep = {"type": "avro", "schema": "[" * 5000}
-        scene.apply("deep", source={"kafka": kafka}, format=deep, table={"path": "s3://lake/deep", "recordKey": ["v"]})
-        scene.await_condition("Stalled", "True", "SpecInvalid", name="deep")
-    scene.lose(1)
-    scene.driver(2)
-    assert operator.metric("bucketingest_operator_leader") == 1
-
-
 def test_an_account_and_a_role_of_an_earlier_version_get_what_this_one_says_at_the_next_start(
     scene: Scene, start: Start, tmp_path: Path
 ) -> None:

@@ -97,6 +97,13 @@ class OperatorProcess:
         ]
         return sum(values) if values else None
 
+    def peak_bytes(self) -> int:
+        """The most memory that it has had since it started (Linux)."""
+        assert self._process is not None
+        text = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
+        (line,) = [each for each in text.splitlines() if each.startswith("VmHWM:")]
+        return int(line.split()[1]) * 1024
+
     def kill(self) -> None:
         """SIGKILL, also while it is frozen."""
         self.send(signal.SIGKILL)

@@ -40,19 +40,25 @@ class Scene:
 
     def apply(self, name: str = "orders", **spec: Any) -> None:
         """Create or change a BucketIngest."""
+        self.kube.apply(self.manifest(name, **spec))
+
+    def manifest(self, name: str = "orders", **spec: Any) -> Manifest:
+        """A BucketIngest of this namespace."""
         path = self.paths.setdefault(name, f"s3://lake/{self.namespace}/{name}")
         table = {"path": path, "recordKey": ["value"]}
         # A changed spec starts at once, unless the test plays its preflight.
         upgrade = {"preflight": False, **spec.pop("upgrade", {})}
         document = {"source": {"rate": {"rowsPerSecond": 10}}, "table": table, "upgrade": upgrade, **spec}
-        self.kube.apply(
-            {
-                "apiVersion": "bucketingest.dev/v1alpha1",
-                "kind": "BucketIngest",
-                "metadata": {"name": name, "namespace": self.namespace},
-                "spec": document,
-            }
-        )
+        return {
+            "apiVersion": "bucketingest.dev/v1alpha1",
+            "kind": "BucketIngest",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": document,
+        }
+
+    def address(self) -> str:
+        """An address for a driver pod that no other one has."""
+        return f"127.77.{_PROCESS}.{next(_addresses)}"
 
     def enforce(self, standard: str) -> None:
         """The namespace takes pods of another Pod Security Standard."""
@@ -108,7 +114,7 @@ class Scene:
     def run(self, attempt: int = 1, name: str = "orders", **changes: Any) -> tuple[str, PlayedJob]:
         """Wait for the driver pod of an attempt, and run a healthy job in it; enter the job as a context."""
         pod = self.driver(attempt, name)
-        ip = f"127.77.{_PROCESS}.{next(_addresses)}"
+        ip = self.address()
         job = PlayedJob(ip, self.well(name, **changes))
         self.node.run(self.namespace, pod, ip)
         return pod, job
@@ -129,6 +135,15 @@ class Scene:
 
         description = f"{kind}={value} {reason or ''}"
         return wait_for(find, within=within or self.within, description=description, state=lambda: self.state(name))
+
+    def await_decided(self, name: str) -> None:
+        """Wait until the operator has decided anything about a BucketIngest."""
+        wait_for(
+            lambda: self.resource(name).get("status", {}).get("observedGeneration"),
+            within=self.within,
+            description=f"{name} is observed",
+            state=lambda: self.state(name),
+        )
 
     def await_terminating(self, pod: str) -> None:
         """Wait until a pod is being deleted."""

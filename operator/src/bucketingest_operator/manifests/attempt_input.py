@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bucketingest.spec.model import API_GROUP
+from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.observation import AttemptInput
 
 _SPEC_DIGEST: Final = f"{API_GROUP}/spec-digest"
 _FIXED_DIGEST: Final = f"{API_GROUP}/fixed-digest"
 _NONCE: Final = f"{API_GROUP}/restart"
 _FAILURES: Final = f"{API_GROUP}/failures"
+NONCE_MAX: Final = 256
+"""Characters of an annotation of a resource that are read."""
+_DIGEST_FORM: Final = re.compile(r"[0-9A-Za-z]{1,64}")
 _FAILURES_FORM: Final = re.compile(r"([0-9]{1,10}(,[0-9]{1,10}){0,999})?")
 """Unix times up to the year 2286, of more failures than a window holds."""
 
@@ -30,10 +34,16 @@ def input_annotations(attempt_input: AttemptInput) -> dict[str, str]:
 
 def parse_attempt_input(annotations: Mapping[str, str]) -> AttemptInput | None:
     """The input in annotations; None if they have none, or if it cannot be parsed."""
-    if _SPEC_DIGEST not in annotations or _FIXED_DIGEST not in annotations:
+    spec, fixed = read_digest(annotations.get(_SPEC_DIGEST)), read_digest(annotations.get(_FIXED_DIGEST))
+    if spec is None or fixed is None:
         return None
     text = annotations.get(_FAILURES, "")
     if not _FAILURES_FORM.fullmatch(text):
         return None
     failures = tuple(datetime.fromtimestamp(int(each), UTC) for each in text.split(",") if each)
-    return AttemptInput(annotations[_SPEC_DIGEST], annotations[_FIXED_DIGEST], annotations.get(_NONCE, ""), failures)
+    return AttemptInput(spec, fixed, plain(annotations.get(_NONCE, "")[:NONCE_MAX]), failures)
+
+
+def read_digest(text: str | None) -> str | None:
+    """A digest in an annotation; None for what cannot be one: decisions are logged with it."""
+    return text if text is not None and _DIGEST_FORM.fullmatch(text) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bucketingest_operator.manifests.attempt_input import read_digest
 from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL
 from bucketingest_operator.manifests.merging_jobs import COMPACTION, COMPACTION_DIGEST, COMPACTION_ROLE
 from bucketingest_operator.observation import CompactionJob, JobState
@@ -54,7 +55,7 @@ def read_compaction_job(job: Object) -> CompactionJobSeen | None:
         uid=metadata["uid"],
         number=number,
         round=round_number,
-        digest=annotations.get(COMPACTION_DIGEST, ""),
+        digest=read_digest(annotations.get(COMPACTION_DIGEST)) or "",
         state=_ENDS[end["type"]] if end else JobState.RUNNING,
         created_at=read_time(metadata["creationTimestamp"]),
         finished_at=read_time(at) if at else None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from bucketingest_operator.manifests.attempt_input import read_digest
 from bucketingest_operator.manifests.attempt_objects import PREFLIGHT_DIGEST, PREFLIGHT_ROLE, ROLE_LABEL
 from bucketingest_operator.observation import JobState, PodReason, PreflightJob
 from bucketingest_operator.observe.executor_probe import waits_for_volumes
@@ -33,7 +34,7 @@ class PreflightSeen:
 def read_preflight(job: Object) -> PreflightSeen | None:
     """The Job; None if its label and annotation are not those of a check."""
     metadata, status = job["metadata"], job.get("status") or {}
-    digest = (metadata.get("annotations") or {}).get(PREFLIGHT_DIGEST)
+    digest = read_digest((metadata.get("annotations") or {}).get(PREFLIGHT_DIGEST))
     if (metadata.get("labels") or {}).get(ROLE_LABEL) != PREFLIGHT_ROLE or not digest:
         return None
     state, message = JobState.RUNNING, ""

@@ -12,6 +12,7 @@ from bucketingest.spec.reading.plain_text import plain
 from bucketingest.spec.reading.unknown import without_unknown
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.spec_changes import table_key
+from bucketingest_operator.manifests.attempt_input import NONCE_MAX
 from bucketingest_operator.observe.pod_reading import read_time
 from bucketingest_operator.resource import PAUSE_ANNOTATION, RESTART_ANNOTATION, Resource
 
@@ -20,8 +21,6 @@ Object = dict[str, Any]
 _METADATA: Final = ("name", "namespace", "labels")
 """Newer API servers may add fields to an object's metadata."""
 _READ: Final = (PAUSE_ANNOTATION, RESTART_ANNOTATION)
-_VALUE_MAX: Final = 256
-"""Characters of an annotation that are read."""
 
 
 def read_resource(body: Object, before: Resource | None = None, image: str = "") -> Resource:
@@ -35,7 +34,7 @@ def read_resource(body: Object, before: Resource | None = None, image: str = "")
     metadata = body["metadata"]
     # Only those that mean something, and not all of a long one: every decision is logged with them.
     given = metadata.get("annotations") or {}
-    annotations = {name: plain(str(given[name])[:_VALUE_MAX]) for name in _READ if name in given}
+    annotations = {name: plain(str(given[name])[:NONCE_MAX]) for name in _READ if name in given}
     same = (
         before is not None
         and before.uid == metadata["uid"]

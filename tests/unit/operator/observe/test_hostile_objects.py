@@ -20,10 +20,8 @@ from bucketingest_operator.manifests.merging_jobs import COMPACTION, COMPACTION_
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.readers import Readers, Unreadable
+from support.operator.hostile import CONFIG_MAPS, DEEP, DIGITS, JOBS, POD_STATUSES, SPECS, ended
 from support.operator.observations import UID, bucket_ingest
-
-_DEEP: Final = "[" * 5000
-_DIGITS: Final = "9" * 5000
 
 Object = dict[str, Any]
 
@@ -50,14 +48,6 @@ def made(role: str, uid: str = "o1", *, annotations: dict[str, str] | None = Non
     }
 
 
-def said(message: str, **ended: Any) -> Object:
-    """The status of a driver pod that ended with a termination message."""
-    state = {"terminated": {"exitCode": 1, "finishedAt": "2026-11-21T12:05:00Z", "message": message, **ended}}
-    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-21T12:00:00Z"}
-    containers = [{"name": "driver", "state": state}]
-    return {"phase": "Failed", "containerStatuses": containers, "conditions": [condition]}
-
-
 def ingest(spec: Object | None = None, uid: str = UID) -> Object:
     """A BucketIngest from the API server."""
     return {
@@ -76,17 +66,12 @@ def ingest(spec: Object | None = None, uid: str = UID) -> Object:
     }
 
 
-_FAR: Final = {"bucketingest.dev/failures": "100000000000000000"}
 HOSTILE: Final[dict[str, tuple[str, Object]]] = {
-    "a failure beyond all years, of a ConfigMap": ("config", made("config", annotations=_FAR)),
-    "a failure beyond all years, of a pod": ("pod", made("driver", annotations=_FAR, status={})),
-    "a failure of many digits": ("config", made("config", annotations={"bucketingest.dev/failures": _DIGITS})),
-    "a deep last line of the log": ("pod", made("driver", status=said(_DEEP))),
-    "a deep report": ("pod", made("driver", status=said('{"message":' + _DEEP))),
-    "a last line with a long number": ("pod", made("driver", status=said('{"event": ' + _DIGITS + "}"))),
-    "a compaction of many digits": ("job", made(COMPACTION_ROLE, annotations={COMPACTION: f"{_DIGITS}/1"})),
-    "a round of other digits": ("job", made(COMPACTION_ROLE, annotations={COMPACTION: "٣/²"})),
-    "an end that is no time": ("pod", made("driver", status=said("", finishedAt="0001-01-01T00:00:00+14:00"))),
+    **{f"{name}: ConfigMap": ("config", made("config", annotations=each)) for name, each in CONFIG_MAPS.items()},
+    **{f"{name}: pod": ("pod", made("driver", annotations=each, status={})) for name, each in CONFIG_MAPS.items()},
+    **{name: ("job", made(each["role"], annotations=each)) for name, each in JOBS.items()},
+    **{name: ("pod", made("driver", status=each)) for name, each in POD_STATUSES.items()},
+    "an end that is no time": ("pod", made("driver", status=ended("", finishedAt="0001-01-01T00:00:00+14:00"))),
 }
 
 
@@ -99,24 +84,10 @@ def test_no_object_of_a_tenant_ends_its_reader(name: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "word"),
     [
-        (
-            {"source": {"kafka": {"bootstrapServers": "k:1", "topics": ["t"], "startingOffsets": '{"t":' + _DEEP}}},
-            "level",
-        ),
-        (
-            {
-                "source": {
-                    "kafka": {
-                        "bootstrapServers": "k:1",
-                        "topics": ["t"],
-                        "startingOffsets": '{"t":{"0":' + _DIGITS + "}}",
-                    }
-                }
-            },
-            "digits",
-        ),
-        ({"format": {"type": "avro", "schema": _DEEP}}, "level"),
-        ({"commit": {"trigger": f"{_DIGITS}s"}}, "trigger"),
+        (SPECS["deep offsets"], "level"),
+        (SPECS["offsets of many digits"], "digits"),
+        (SPECS["a deep schema"], "level"),
+        ({"commit": {"trigger": f"{DIGITS}s"}}, "trigger"),
         ({"health": {"maxCommitLag": "9" * 60 + "h"}}, "maxCommitLag"),
     ],
 )
@@ -142,7 +113,7 @@ def test_annotations_of_a_resource_fill_no_log() -> None:
 
 def test_what_only_has_the_labels_is_not_parsed() -> None:
     unreadable = Unreadable()
-    broken = made("driver", status=said("", finishedAt="no time"))
+    broken = made("driver", status=ended("", finishedAt="no time"))
     for owner in (
         [],
         [{"kind": KIND, "uid": "another", "controller": True}],
@@ -155,7 +126,7 @@ def test_what_only_has_the_labels_is_not_parsed() -> None:
 
 def test_an_object_that_cannot_be_read_is_named_once_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     unreadable = Unreadable()
-    broken = made("driver", status=said("", finishedAt="\x1b[2Jno time"))
+    broken = made("driver", status=ended("", finishedAt="\x1b[2Jno time"))
     for _ in range(3):
         assert Readers(unreadable).pod(broken) is None
     assert unreadable.count == 3
@@ -182,7 +153,7 @@ class _Listed:
 
 def test_a_mirror_has_the_other_objects() -> None:
     async def owners() -> list[str]:
-        hostile = made("driver", "o1", status=said("", finishedAt="no time"))
+        hostile = made("driver", "o1", status=ended("", finishedAt="no time"))
         good = made("driver", "o2", status={"phase": "Running"})
         api = _Listed(hostile, good)
         readers = Readers(Unreadable())
@@ -208,7 +179,7 @@ _SCALARS = (
     st.none()
     | st.booleans()
     | st.integers()
-    | st.sampled_from([10**400, -1, float("nan"), float("inf"), 1e300, _DIGITS, _DEEP, "{" * 2000, "\x1b[2J", "\ud800"])
+    | st.sampled_from([10**400, -1, float("nan"), float("inf"), 1e300, DIGITS, DEEP, "{" * 2000, "\x1b[2J", "\ud800"])
     | st.text(max_size=8)
     | st.sampled_from(["True", "Running", "9999-12-31T23:59:59-14:00", "driver", "100000000000000000"])
 )
@@ -226,7 +197,7 @@ def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 _WHOLE: Final = {
     "pod": made(
-        "driver", status=said('{"message": "m"}'), spec={"restartPolicy": "Never", "containers": [{"name": "driver"}]}
+        "driver", status=ended('{"message": "m"}'), spec={"restartPolicy": "Never", "containers": [{"name": "driver"}]}
     ),
     "job": made(
         COMPACTION_ROLE,
@@ -260,3 +231,23 @@ def test_no_json_object_ends_a_reader(data: st.DataObject) -> None:
         Inventory(lambda _uid: None, lambda _uid: None, unreadable).take(found)
     else:
         getattr(Readers(unreadable), kind)(found)
+
+
+@pytest.mark.parametrize("name", CONFIG_MAPS)
+def test_what_is_kept_of_an_annotation_fills_no_log(name: str) -> None:
+    for found in (
+        Readers(Unreadable()).config(made("config", annotations=CONFIG_MAPS[name])),
+        Readers(Unreadable()).pod(made("driver", annotations=CONFIG_MAPS[name], status={})),
+    ):
+        assert len(repr(found)) < 20_000
+        assert "\x1b" not in repr(found)
+    nonce = made("config", annotations={"bucketingest.dev/restart": "\x1b" + "7" * 25_000})
+    kept = Readers(Unreadable()).config(nonce)
+    assert kept is not None
+    assert kept.attempt_input is not None
+    assert kept.attempt_input.nonce == " " + "7" * 255
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_what_is_kept_of_a_job_fills_no_log(name: str) -> None:
+    assert len(repr(Readers(Unreadable()).job(made(JOBS[name]["role"], annotations=JOBS[name])))) < 2000
