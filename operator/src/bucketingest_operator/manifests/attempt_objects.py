@@ -17,13 +17,14 @@ from bucketingest_operator.manifests.pod_specs import (
     SPEC_FILE,
     account_of,
     driver_pod_spec,
+    driver_ports,
     executor_resources,
     executor_template,
     preflight_pod_spec,
     rollback_pod_spec,
 )
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.manifests.spark_conf import BLOCK_PORT, DRIVER_PORT, TEMPLATE_FILE, spark_defaults
+from bucketingest_operator.manifests.spark_conf import TEMPLATE_FILE, spark_defaults
 from bucketingest_operator.manifests.spark_ports import policy_spec, secret_data
 from bucketingest_operator.observation import AttemptInput
 
@@ -101,9 +102,12 @@ class Manifests:
         return {**manifest, "automountServiceAccountToken": False}
 
     def role(self) -> Manifest:
-        """What a driver needs for its executors: Spark creates, watches and deletes pods, nothing else."""
+        """What a driver needs for its executors: Spark creates, watches and deletes pods, nothing else. Without
+        executors it has no right, and loses those of an earlier attempt.
+        """
         verbs = ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]
-        rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
+        alone = self.wanted.spec.spark.is_driver_only
+        rules = [] if alone else [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
         return {**self._object("rbac.authorization.k8s.io/v1", "Role", self.names.base), "rules": rules}
 
     def role_binding(self) -> Manifest:
@@ -152,13 +156,14 @@ class Manifests:
 
     def service(self, number: int) -> Manifest:
         """A headless Service by which only the executors of this attempt find their driver."""
-        ports = {"driver": DRIVER_PORT, "blocks": BLOCK_PORT, "http": HTTP_PORT}
         spec = {
             "clusterIP": "None",
             # Executors register before the driver is ready.
             "publishNotReadyAddresses": True,
             "selector": self._selector(number, "driver"),
-            "ports": [{"name": name, "port": port, "targetPort": port} for name, port in ports.items()],
+            "ports": [
+                {"name": name, "port": port, "targetPort": port} for name, port in driver_ports(self.wanted).items()
+            ],
         }
         return {**self._object("v1", "Service", self.names.driver(number), number, "driver"), "spec": spec}
 

@@ -24,6 +24,7 @@ from bucketingest_operator.manifests.spark_conf import (
     cpu_limit,
     driver_pod_mib,
     executor_overhead_mib,
+    master,
 )
 from bucketingest_operator.manifests.spark_ports import (
     JAVA_VARIABLE,
@@ -60,6 +61,12 @@ RESERVED_MOUNTS: Final = (*_SCRATCH.values(), CONFIG_FOLDER, OPTIONS_FOLDER, REG
 """Names and folders that the settings cannot use for volumes of their own."""
 
 
+def driver_ports(wanted: BucketIngest) -> dict[str, int]:
+    """The ports of the driver's pod by name: Spark's are there for executors."""
+    sparks = {} if wanted.spec.spark.is_driver_only else {"driver": DRIVER_PORT, "blocks": BLOCK_PORT}
+    return {"http": HTTP_PORT, **sparks}
+
+
 def driver_pod_spec(
     wanted: BucketIngest, names: Names, number: int, settings: JobSettings, rpc_secret: str, *, ended: tuple[str, ...]
 ) -> dict[str, Any]:
@@ -74,8 +81,8 @@ def driver_pod_spec(
         "BUCKETINGEST_UNKNOWN_FIELDS": "ignore",
         # Without an operator nobody would make the Job of a compaction.
         "BUCKETINGEST_SERVICE_JOBS": "true",
-        # Without a master in the environment the job would run in local mode.
-        "MASTER": settings.master,
+        # Without a master in the environment the job would take all cores of the node.
+        "MASTER": master(wanted, settings),
         "SPARK_CONF_DIR": CONFIG_FOLDER,
         "SPARK_LOCAL_DIRS": _SCRATCH[_LOCAL_DIRS],
     }
@@ -89,11 +96,7 @@ def driver_pod_spec(
         **_container(DRIVER_CONTAINER, wanted, settings),
         "args": ["run", f"{CONFIG_FOLDER}/{SPEC_FILE}"],
         "env": _env(env, settings),
-        "ports": [
-            {"name": "http", "containerPort": HTTP_PORT},
-            {"name": "driver", "containerPort": DRIVER_PORT},
-            {"name": "blocks", "containerPort": BLOCK_PORT},
-        ],
+        "ports": [{"name": name, "containerPort": port} for name, port in driver_ports(wanted).items()],
         "resources": _resources(wanted, settings, wanted.spec.spark.driver.cores, f"{driver_pod_mib(wanted)}Mi"),
         "volumeMounts": mounts,
         # Ready as soon as it answers: Spark makes no executor for a second while its driver's pod is not ready.
@@ -102,8 +105,8 @@ def driver_pod_spec(
     }
     return {
         **_pod(names, settings),
-        # Only the driver calls the Kubernetes API.
-        "automountServiceAccountToken": True,
+        # Only the driver calls the Kubernetes API, and only for its executors.
+        "automountServiceAccountToken": not wanted.spec.spark.is_driver_only,
         "terminationGracePeriodSeconds": int(settings.grace.total_seconds()) + _MARGIN_SECONDS,
         "containers": [container],
         "volumes": volumes,

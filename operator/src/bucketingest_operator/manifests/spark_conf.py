@@ -1,4 +1,4 @@
-"""Spark's settings for a driver in client mode in its own pod, with executors that only that pod owns."""
+"""Spark's settings for a driver in its own pod: in client mode with executors that only that pod owns, or alone."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ _SERVICES_MIB: Final = 1024
 _WORKER_MIB: Final = 256
 """A Python worker that has imported its packages and holds a batch, without the budget of its buffers."""
 _DRIVER_PYTHON_MIB: Final = 768
+_TASK_TRIES: Final = 4
+"""As on a cluster: in local mode Spark tries a task once."""
+_LOOPBACK: Final = "127.0.0.1"
+
+
+def master(wanted: BucketIngest, settings: JobSettings) -> str:
+    """Spark's master: the API server, or the driver itself if there are no executors."""
+    spark = wanted.spec.spark
+    return f"local[{spark.slots},{_TASK_TRIES}]" if spark.is_driver_only else settings.master
 
 
 def spark_defaults(
@@ -38,6 +47,8 @@ def spark_defaults(
     Names are from the Kubernetes page of Spark 4.2.
     """
     spark = wanted.spec.spark
+    if spark.is_driver_only:  # nobody outside of the pod connects to it
+        return {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
     executor = spark.executor
     limit = cpu_limit(wanted, executor.cores)
     return {
@@ -47,7 +58,7 @@ def spark_defaults(
         "spark.driver.blockManager.port": str(BLOCK_PORT),
         "spark.driver.host": driver_host,
         "spark.driver.port": str(DRIVER_PORT),
-        "spark.executor.cores": str(executor_slots(wanted)),
+        "spark.executor.cores": str(spark.slots),
         "spark.executor.instances": str(executor.instances),
         "spark.executor.memory": f"{executor.memory // MIB}m",
         "spark.executor.memoryOverhead": f"{executor_overhead_mib(wanted)}m",
@@ -76,20 +87,22 @@ def cpu_limit(wanted: BucketIngest, cores: int) -> int | None:
     return None if limit is None else max(limit, cores)
 
 
-def executor_slots(wanted: BucketIngest) -> int:
-    """Tasks that run in parallel on an executor."""
-    return max(1, wanted.spec.spark.executor.cores // 1000)
-
-
 def executor_overhead_mib(wanted: BucketIngest) -> int:
     """Memory of an executor's pod without the JVM's heap: the JVM's overhead, and a Python worker for each slot."""
     heap = wanted.spec.spark.executor.memory // MIB
-    worker = wanted.spec.table.memory_per_task // MIB + _WORKER_MIB
-    return max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + executor_slots(wanted) * worker
+    return max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + _workers_mib(wanted)
+
+
+def _workers_mib(wanted: BucketIngest) -> int:
+    """Memory of the Python workers of an executor, or of a driver that does their work."""
+    return wanted.spec.spark.slots * (wanted.spec.table.memory_per_task // MIB + _WORKER_MIB)
 
 
 def driver_pod_mib(wanted: BucketIngest) -> int:
-    """Memory of the driver's pod: the JVM's heap and overhead, Python, and the process of table services."""
+    """Memory of the driver's pod: the JVM's heap and overhead, Python, and the process of table services; without
+    executors also the Python workers.
+    """
     heap = wanted.spec.spark.driver.memory // MIB
     services = _SERVICES_MIB if wanted.spec.services.run else 0
-    return heap + max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + _DRIVER_PYTHON_MIB + services
+    workers = _workers_mib(wanted) if wanted.spec.spark.is_driver_only else 0
+    return heap + max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + _DRIVER_PYTHON_MIB + services + workers

@@ -73,7 +73,7 @@ class ExecutorProbe:
         return talk.secret_gone
 
     async def _ask(self, resource: Resource, attempt: int) -> str:
-        if resource.wanted is None:
+        if resource.wanted is None or resource.wanted.spec.spark.is_driver_only:
             return ""
         made = Manifests(resource.wanted, resource.namespace, resource.uid, self._settings)
         try:

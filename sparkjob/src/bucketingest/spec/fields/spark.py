@@ -24,7 +24,15 @@ class Driver(SpecModel):
 class Executor(SpecModel):
     """The executor pods."""
 
-    instances: Whole = Field(default=2, description="Number of executors.", ge=1, le=10_000)
+    instances: Whole = Field(
+        default=2,
+        description=(
+            "Number of executors. 0: the driver does their work in its own pod, with a task slot for each whole core, "
+            "and has no right to create pods; for small pipelines."
+        ),
+        ge=0,
+        le=10_000,
+    )
     cores: Annotated[int, CoresText("1", "256")] = Field(
         default=2000, description='CPU of one executor in cores; whole cores are task slots, such as "2".'
     )
@@ -46,3 +54,14 @@ class Spark(SpecModel):
         description="Further spark.* settings. Those that other fields set are refused.",
         max_length=256,
     )
+
+    @property
+    def is_driver_only(self) -> bool:
+        """Whether the driver does the work of executors, too."""
+        return self.executor.instances == 0
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at the same time in one executor, or in the driver if there is none."""
+        cores = self.driver.cores if self.is_driver_only else self.executor.cores
+        return max(1, cores // 1000)

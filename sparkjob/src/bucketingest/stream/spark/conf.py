@@ -72,14 +72,15 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
     if master is not None and master.startswith("k8s://"):
         # Executors start while the driver reads the table. The number of write tasks does not depend on how many run.
         conf["spark.scheduler.minRegisteredResourcesRatio"] = "0"
-        conf["spark.default.parallelism"] = str(spark.executor.instances * max(1, spark.executor.cores // 1000))
+        conf["spark.default.parallelism"] = str(spark.executor.instances * spark.slots)
     else:
         # On Kubernetes the operator sets it. With Spark's default, 1 GiB, a larger -Xms stops every executor.
         conf["spark.executor.memory"] = f"{spark.executor.memory // _MIB}m"
     if is_local:  # what no network carries is not worth the time of compressing it
         conf["spark.shuffle.compress"] = "false"
-    # In local mode the driver's JVM does the executors' work too.
-    heap = max(spark.driver.memory, spark.executor.memory) if is_local else spark.driver.memory
+    # In local mode the driver's JVM does the executors' work too. Without executors its size is meant for that.
+    stands_in = is_local and not spark.is_driver_only
+    heap = max(spark.driver.memory, spark.executor.memory) if stands_in else spark.driver.memory
     conf["spark.driver.memory"] = f"{heap // _MIB}m"
     conf["spark.driver.extraJavaOptions"] = java_options(heap)
     conf["spark.executor.extraJavaOptions"] = java_options(spark.executor.memory)
