@@ -67,7 +67,7 @@ class Lives:
         may have ended the last one.
         """
         world, processes = self._world, self.processes
-        excused = excused or self._was_ahead()
+        excused = excused or self.was_ahead
         if processes and world.faults_left <= 0 and processes[-1].ended and not excused:
             self._failed_in_calm += 1
             if self._failed_in_calm > _FAILURES_MAX:
@@ -111,6 +111,7 @@ class Lives:
             serves=self._features.serves,
         )
 
-    def _was_ahead(self) -> bool:
+    @property
+    def was_ahead(self) -> bool:
         """Whether the last process had a wrong clock, and so a reason to end."""
         return self._arranged.ahead is not None and len(self.processes) == _WRONG_CLOCK + 1

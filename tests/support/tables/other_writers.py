@@ -12,11 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.naming import HISTORY_DIRECTORY, PROPERTIES_PATH, TIMELINE_DIRECTORY, LogFileName
+from bucketingest.hudi.plans.clean_plan import CleanMetadata
 from bucketingest.hudi.rollback.plan import RollbackMetadata, RollbackPlan
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import (
+    CLEAN,
     COMMIT,
     COMPACTION,
     DELTA_COMMIT,
@@ -116,6 +118,33 @@ def replace_file_groups(table: TestTable, replaced: Mapping[str, Sequence[str]])
     content = container("HoodieReplaceCommitMetadata", record)
     complete(table.storage, time, next_time(table), content, REPLACE_COMMIT)
     return time
+
+
+def plan_clean(table: TestTable, *partitions: str, files_of: Sequence[str] = ()) -> str:
+    """What Hudi plans when everything in these partitions was replaced; the request time. `files_of`: partitions whose
+    files it names.
+    """
+    time = next_time(table)
+    plan: dict[str, Any] = {
+        "earliestInstantToRetain": None,
+        "lastCompletedCommitTimestamp": "",
+        "policy": "KEEP_LATEST_BY_HOURS",
+        "filesToBeDeletedPerPartition": {},
+        "version": 2,
+        "filePathsToBeDeletedPerPartition": {
+            partition: [{"filePath": info.path, "isBootstrapBaseFile": False} for info in table.storage.list(partition)]
+            for partition in files_of
+        },
+        "partitionsToBeDeleted": list(partitions),
+        "extraMetadata": {},
+    }
+    create_requested(table.storage, time, CLEAN, container("HoodieCleanerPlan", plan))
+    create_inflight(table.storage, time, CLEAN)
+    return time
+
+
+def finish_clean(table: TestTable, time: str) -> None:
+    complete(table.storage, time, next_time(table), CleanMetadata(time, {}, "", "").encode(), CLEAN)
 
 
 def archive(table: TestTable, *, rollbacks: bool = True, only: str | None = None) -> None:

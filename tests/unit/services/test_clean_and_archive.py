@@ -27,7 +27,14 @@ from bucketingest.services.compaction.propose import propose
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.kept_position import kept_position
-from support.tables.other_writers import earlier, later, roll_back_completed, switch_on_metadata_table
+from support.tables.other_writers import (
+    earlier,
+    finish_clean,
+    later,
+    plan_clean,
+    roll_back_completed,
+    switch_on_metadata_table,
+)
 from support.tables.services.snapshot import snapshot
 from support.tables.state.tables import THEIRS, insert_by_another, state_table
 from support.tables.table_runs import PIPELINE, TestTable, offsets
@@ -120,6 +127,30 @@ def test_what_a_pipeline_has_not_finished_stays() -> None:
     table.attempt()
     assert rollback not in held_back(table.storage, utc_now()).kept
     assert compaction not in held_back(table.storage, utc_now()).kept
+
+
+def test_another_writers_clean_of_a_partition_stays_for_a_day_after_it_is_complete() -> None:
+    """A pipeline that looks at the timeline now and then would not see it, and never ingest again what it deleted."""
+    table = TestTable()
+    attempt = table.attempt()
+    attempt.run(offsets(0, 1), [row("k0")])
+    of_partition, of_files = plan_clean(table, "asia"), plan_clean(table)
+
+    def cleans_after(numbers: range, passed: timedelta = timedelta()) -> set[str]:
+        for number in numbers:
+            attempt.run(offsets(number, number + 1), [row("k0", at=number)])
+            compact_now(table.storage, CompactionHolder(table.storage, nullcontext, lambda: None), ALL, utc_now)
+        for each in (of_partition, of_files) if not passed else ():
+            finish_clean(table, each)
+        clean(guarded(table), NOTHING)
+        archived = archive_old(replace(guarded(table), clock=lambda: utc_now() + passed), AT_ONCE)
+        assert archived[0].instants
+        return {each.request_time for each in table.timeline().instants if each.action == CLEAN}
+
+    found = cleans_after(range(1, 6))
+    assert of_partition in found
+    assert of_files not in found
+    assert of_partition not in cleans_after(range(6, 9), KEPT_FOR)
 
 
 def test_a_plan_changes_nothing() -> None:

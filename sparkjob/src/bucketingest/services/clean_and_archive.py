@@ -16,11 +16,13 @@ from bucketingest.hudi.history.archived import hidden_writes
 from bucketingest.hudi.history.manifest import load_manifest
 from bucketingest.hudi.history.writer import settle
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.rollback.plan import rolled_back_instants
 from bucketingest.hudi.rollback.rollback import Lock, rollback_targets
 from bucketingest.hudi.table.checks import refuse_metadata_table
 from bucketingest.hudi.timeline.instant import ROLLBACK
-from bucketingest.hudi.timeline.instant_time import parse_time
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
+from bucketingest.hudi.timeline.overtaking import completed_cleans
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
 from bucketingest.services.archive.execute import ArchiveResult, archive, put_back
@@ -173,7 +175,10 @@ def held_back(storage: Storage, now: datetime, damaged: Collection[Damaged] = ()
     aborted -= {instant.request_time for instant in timeline.instants}
     kept |= {each.file.instant: f"its data file {each.file.path} is damaged" for each in damaged}
     hidden = max(hidden_writes(storage, timeline), default="")
-    return Held(facts.last_earliest or None, kept, aborted=aborted, hidden=hidden)
+    lately = completed_cleans(timeline, format_time(now - KEPT_FOR))
+    plans = ((each.request_time, read_clean_plan(storage, each.request_time)) for each in lately)
+    looked_at = frozenset(time for time, plan in plans if plan is not None and plan.partitions)
+    return Held(facts.last_earliest or None, kept, aborted=aborted, looked_at=looked_at, hidden=hidden)
 
 
 def _kept(

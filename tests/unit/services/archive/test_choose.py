@@ -68,6 +68,11 @@ def test_cleans_and_rollbacks_go_with_the_writes_that_are_newer() -> None:
     assert times(chosen(names)) == [at(205), *WRITES[:4], at(165), WRITES[4]]
 
 
+def test_a_clean_that_pipelines_must_look_at_stays_and_pins_nothing() -> None:
+    names = [*NAMES, finished(at(205), CLEAN), finished(at(165), CLEAN)]
+    assert times(chosen(names, held=Held(looked_at=[at(165)]))) == [at(205), *WRITES[:5]]
+
+
 def test_a_pending_clean_or_rollback_pins_nothing_and_stays() -> None:
     names = [*NAMES, f"{at(195)}.clean.requested", f"{at(175)}.rollback.inflight"]
     assert times(chosen(names)) == WRITES[:5]

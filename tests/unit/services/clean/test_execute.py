@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -16,7 +17,7 @@ from bucketingest.hudi.timeline.ocf import write_record
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
 from bucketingest.services.clean import execute
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean.decisions import StoredDecisions
+from bucketingest.services.clean.decisions import KEPT_FOR, StoredDecisions
 from bucketingest.services.clean.execute import (
     CleanOptions,
     choose_now,
@@ -30,6 +31,7 @@ from bucketingest.services.errors import CleanRefused
 from bucketingest.write.instants.records import CommitDecision
 from support.tables.services.cleanable import metadata, pending_clean, planned, three_slices
 from support.tables.services.named_slices import HOUR, ago
+from support.tables.services.stored_slices import StoredTable
 
 
 def test_a_clean_deletes_what_it_planned_and_says_so() -> None:
@@ -151,9 +153,8 @@ def test_files_that_are_gone_already_count_as_deleted() -> None:
     assert sum(map(len, metadata(table).files.values())) == 7
 
 
-def test_hudis_plan_is_carried_out_but_no_partition_is_deleted() -> None:
-    table = three_slices()
-    gone = planned(table)
+def hudis_clean(table: StoredTable, gone: set[str], *, partitions: Sequence[str] = ()) -> str:
+    """Hudi plans to delete these files, and these partitions as a whole; the request time."""
     files: dict[str, list[dict[str, object]]] = {"asia": [], "africa": []}
     for path in gone:
         record = {"filePath": f"s3a://bucket/{path}", "isBootstrapBaseFile": False}
@@ -164,19 +165,43 @@ def test_hudis_plan_is_carried_out_but_no_partition_is_deleted() -> None:
         "policy": "KEEP_LATEST_COMMITS",
         "version": 2,
         "filePathsToBeDeletedPerPartition": files,
-        "partitionsToBeDeleted": ["africa"],
+        "partitionsToBeDeleted": list(partitions),
         "extraMetadata": {"theirs": "stays"},
     }
     time = format_time(table.clock())
     create_requested(table.storage, time, CLEAN, write_record("HoodieCleanerPlan", plan))
     create_inflight(table.storage, time, CLEAN)
     table.storage.create("africa/.hoodie_partition_metadata", b"")
+    return time
+
+
+def test_hudis_plan_is_carried_out() -> None:
+    table = three_slices()
+    gone = planned(table)
+    time = hudis_clean(table, gone)
     before = table.data()
     done = clean_table(table.storage, HOUR, table.options())
     assert [result.request_time for result in done.results] == [time]
     assert table.data() == before - gone
     assert (metadata(table).policy, metadata(table).extra_metadata) == ("KEEP_LATEST_COMMITS", {"theirs": "stays"})
     assert metadata(table).files["africa"] == ()
+
+
+def test_a_clean_of_a_whole_partition_is_left_to_its_writer_for_a_day() -> None:
+    """Its writer may still delete the partition: what it deletes after the completed file nobody looks for."""
+    table = three_slices()
+    gone = planned(table)
+    theirs = hudis_clean(table, gone, partitions=["africa"])
+    before = table.data()
+    (ours,) = clean_table(table.storage, HOUR, table.options()).results
+    assert ours.request_time != theirs, "ours goes on beside it"
+    assert table.data() == before - gone
+    assert [each.request_time for each in table.timeline().pending] == [theirs]
+    table.time += KEPT_FOR
+    (finished,) = clean_table(table.storage, HOUR, table.options()).results
+    assert finished.request_time == theirs
+    assert not table.timeline().pending
+    assert "africa/.hoodie_partition_metadata" in table.data(), "no partition is deleted"
 
 
 def test_a_clean_without_a_plan_is_refused() -> None:

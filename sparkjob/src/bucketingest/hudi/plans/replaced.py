@@ -48,6 +48,16 @@ def replaced_by(storage: Storage, instant: Instant) -> frozenset[tuple[str, str]
     return _groups(storage.get(path), path)
 
 
+def clustered_groups(storage: Storage, instant: Instant) -> frozenset[tuple[str, str]]:
+    """(partition path, file id) of the file groups whose rows are in the files of a completed replacecommit: all that a
+    clustering replaced, none that another operation did. Raises `InvalidTable`.
+    """
+    path = path_of(instant)
+    content = storage.get(path)
+    is_clustering = read_record(content, path).get("operationType") == "CLUSTER"
+    return _groups(content, path) if is_clustering else frozenset()
+
+
 def replaced_since(storage: Storage, timeline: Timeline, first: str) -> frozenset[tuple[str, str]]:
     """(partition path, file id) of every file group that a completed replacecommit replaced: those on the timeline and
     those with a request time from `first` on in the history. Opens a file per replacecommit, and those of the history

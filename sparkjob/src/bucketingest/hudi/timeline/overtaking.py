@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from bucketingest.hudi.history.archived import archived_plan
-from bucketingest.hudi.naming import LogFileName
+from bucketingest.hudi.naming import PARTITION_METADATA_NAME, LogFileName, join
 from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
-from bucketingest.hudi.plans.replaced import replaced_file_groups, replaced_since
+from bucketingest.hudi.plans.replaced import clustered_groups, replaced_file_groups, replaced_since
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
 from bucketingest.hudi.timeline.instant import (
     CLEAN,
@@ -100,9 +100,12 @@ def swept_away(
     """Instants with a file in a partition that a completed clean deleted as a whole, each with what deleted it. Hudi
     plans that when all file groups of the partition were replaced, and deletes also what was written since.
 
-    No time says what the planner saw: it looks before it chooses its request time. So a file counts as lost unless its
-    file group was replaced, or its instant completed before the writes that the clean retains. Opens the plan of each
-    clean, and after one of a whole partition the history: what replaced a group may be archived.
+    No time says what the planner saw: it looks before it chooses its request time. So each file counts whose file
+    group was not replaced, unless its instant completed before the writes that the clean retains. If they all stand,
+    with the partition's metadata, the clean deleted nothing of it. If one is gone, those of all instants count as
+    lost: what still stands may lack its base file. If that of a clustering is, so are the rows of the file groups that
+    it replaced. Opens the plan of each clean, and after one of a whole partition lists it, and reads the history: what
+    replaced a group may be archived.
     """
     for clean in cleans:
         before = [instant for instant in instants if instant.request_time < (clean.completion_time or "")]
@@ -111,12 +114,36 @@ def swept_away(
             continue
         retained_from = plan.earliest.request_time if plan.earliest else ""
         replaced = replaced_since(storage, timeline, min(instant.request_time for instant in before))
-        for instant in before:
-            for file in instant.files() if instant.completion_time > retained_from else ():
-                group = file.partition_path, file.file_id
-                if file.partition_path in plan.partitions and group not in replaced:
-                    yield instant, f"clean {clean.request_time}, which deleted partition {file.partition_path!r},"
-                    break
+        written = [
+            (instant, file)
+            for instant in before
+            for file in (instant.files() if instant.completion_time > retained_from else ())
+            if file.partition_path in plan.partitions
+        ]
+        there = {info.path for path in plan.partitions for info in storage.list_level(path).objects}
+        while True:
+            counting = [each for each in written if (each[1].partition_path, each[1].file_id) not in replaced]
+            lost = _lost(counting, there)
+            if not (moved := _clustered_by(storage, timeline, {each.request_time for each, _ in lost}) & replaced):
+                break
+            replaced -= moved
+        for instant, partition_path in lost:
+            yield instant, f"clean {clean.request_time}, which deleted partition {partition_path!r},"
+
+
+def _lost(written: Collection[tuple[Committed, WrittenFile]], there: Collection[str]) -> list[tuple[Committed, str]]:
+    """The instants that lost files, each with a partition of these. `there`: the files that stand."""
+    needed = {join(file.partition_path, file.name): file.partition_path for _, file in written}
+    needed |= {join(path, PARTITION_METADATA_NAME): path for path in set(needed.values())}
+    gone = {partition_path for path, partition_path in needed.items() if path not in there}
+    lost = {each.request_time: (each, file.partition_path) for each, file in written if file.partition_path in gone}
+    return list(lost.values())
+
+
+def _clustered_by(storage: Storage, timeline: Timeline, instants: Collection[str]) -> frozenset[tuple[str, str]]:
+    """The file groups whose rows these instants moved."""
+    found = (timeline.find(time, REPLACE_COMMIT) for time in instants)
+    return frozenset().union(*(clustered_groups(storage, each) for each in found if each is not None))
 
 
 def completed_cleans(timeline: Timeline, since: str = "") -> list[Instant]:

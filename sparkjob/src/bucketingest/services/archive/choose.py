@@ -68,6 +68,8 @@ class Held:
     """Pipelines whose position was written elsewhere."""
     aborted: Collection[str] = ()
     """Instants of pipelines that were aborted and are not on the timeline: a file of one comes late, and goes."""
+    looked_at: Collection[str] = ()
+    """Cleans of whole partitions that completed lately: pipelines must see them, to ingest again what they deleted."""
     hidden: str = ""
     """Greatest request time of an archived write that a compaction on the timeline hides from readers; see
     `hidden_archived`. Compactions up to there are archived at once.
@@ -145,7 +147,11 @@ def choose(timeline: Timeline, facts: ArchiveFacts, held: Held, rules: ArchiveRu
         return ArchiveChoice((), tuple(pins))
     newest = writes[-1].request_time
     # They have no meaning for readers. Hudi 1.2.0 (TimelineArchiverV2) takes them along the same way.
-    services = [each for each in timeline.completed if each.action in (CLEAN, ROLLBACK) and each.request_time < newest]
+    services = [
+        each
+        for each in timeline.completed
+        if each.action in (CLEAN, ROLLBACK) and each.request_time < newest and each.request_time not in held.looked_at
+    ]
     instants = sorted([*writes, *services], key=lambda instant: (instant.request_time, instant.action))
     return ArchiveChoice(tuple(instants[: rules.instants_max]), tuple(pins))
 

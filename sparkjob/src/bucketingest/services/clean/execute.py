@@ -20,7 +20,7 @@ from bucketingest.hudi.plans.clean_plan import CleanMetadata, CleanPlan, read_cl
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.instant import CLEAN, PENDING_STATES, Instant, State
-from bucketingest.hudi.timeline.instant_time import next_instant_time
+from bucketingest.hudi.timeline.instant_time import format_time, next_instant_time
 from bucketingest.hudi.timeline.timeline import (
     Timeline,
     complete,
@@ -30,7 +30,7 @@ from bucketingest.hudi.timeline.timeline import (
     path_of,
 )
 from bucketingest.services.clean.choose import Choice, Retention, choose
-from bucketingest.services.clean.decisions import Decisions, StoredDecisions
+from bucketingest.services.clean.decisions import KEPT_FOR, Decisions, StoredDecisions
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.clean.guard import Guard
 from bucketingest.services.errors import CleanRefused
@@ -136,9 +136,17 @@ def choose_now(storage: Storage, retention: Retention, options: CleanOptions = _
 
 
 def finish_pending(storage: Storage, options: CleanOptions = _DEFAULT_OPTIONS) -> tuple[CleanResult, ...]:
-    """Finish every pending clean by its own plan, ours or another writer's, the oldest first. Raises as `run`."""
+    """Finish every pending clean by its own plan, ours or another writer's, the oldest first. Raises as `run`.
+
+    One of a whole partition is left to its writer for a day. That one may still delete, whatever we do, and pipelines
+    look for rows that it took when the clean is complete, and never again.
+    """
+    left_from = format_time(options.clock() - KEPT_FOR)
     pending = [instant.request_time for instant in Timeline.load(storage).pending if instant.action == CLEAN]
-    return tuple(run(storage, clean, options) for clean in pending)
+    due = [clean for clean in pending if clean < left_from or not _plan(storage, clean).partitions]
+    for clean in sorted(set(pending) - set(due)):
+        log.info("a clean of a whole partition is left to its writer", extra={"clean": clean})
+    return tuple(run(storage, clean, options) for clean in due)
 
 
 def request(storage: Storage, plan: CleanPlan, options: CleanOptions = _DEFAULT_OPTIONS) -> str:

@@ -51,7 +51,7 @@ class SharedTable:
         self._folded = opened.commits
         self._known = opened.commits
         self._rollbacks: frozenset[str] = frozenset()
-        self._removals: frozenset[str] = frozenset()
+        self._removals: frozenset[Instant] = frozenset()
         self._audited: set[str] | None = None
         self._audited_cleans: frozenset[str] = frozenset()
         self._first_active, self._newest_seen = "", ""
@@ -143,8 +143,9 @@ class SharedTable:
             self.replaced = replaced_file_groups(self._storage, timeline)
         self._groups.fold_in(timeline, written, self.replaced)
         self._folded = frozenset(instant.request_time for instant in timeline.completed_commits)
-        removals = _times(timeline, CLEAN) | _times(timeline, RESTORE)
-        if removals - self._removals:  # they may have deleted a partition with its metadata
+        # Each may have deleted a partition with its metadata, a clean at last before it completes.
+        removals = frozenset(each for each in timeline.instants if each.action in {CLEAN, RESTORE})
+        if removals - self._removals:
             self.partitions.clear()
         self._removals = removals
 

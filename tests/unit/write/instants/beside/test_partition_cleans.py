@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import uuid
 
 import pytest
 
-from bucketingest.hudi.plans.clean_plan import CleanMetadata
-from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT
+from bucketingest.hudi.plans.replaced import replacing_commit
+from bucketingest.hudi.timeline.instant import REPLACE_COMMIT
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
+from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
-from support.simulation.records import container
-from support.tables.other_writers import archive, next_time, replace_file_groups
+from support.tables.other_writers import archive, finish_clean, next_time, plan_clean, replace_file_groups
 from support.tables.table_runs import Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -22,40 +21,25 @@ SECOND = (offsets(2, 4), [row("k2"), row("k3", region="us")])
 THIRD = (offsets(4, 5), [row("k4", region="us")])
 
 
-def plan_clean(table: TestTable, *partitions: str, files_of: Sequence[str] = ()) -> str:
-    """What Hudi plans when everything in these partitions was replaced; the request time. `files_of`: partitions whose
-    files it names.
-    """
-    time = next_time(table)
-    plan: dict[str, Any] = {
-        "earliestInstantToRetain": None,
-        "lastCompletedCommitTimestamp": "",
-        "policy": "KEEP_LATEST_BY_HOURS",
-        "filesToBeDeletedPerPartition": {},
-        "version": 2,
-        "filePathsToBeDeletedPerPartition": {
-            partition: [{"filePath": info.path, "isBootstrapBaseFile": False} for info in table.storage.list(partition)]
-            for partition in files_of
-        },
-        "partitionsToBeDeleted": list(partitions),
-        "extraMetadata": {},
-    }
-    create_requested(table.storage, time, CLEAN, container("HoodieCleanerPlan", plan))
-    create_inflight(table.storage, time, CLEAN)
-    return time
-
-
 def delete(table: TestTable, partition: str) -> None:
     table.storage.delete_many([info.path for info in table.storage.list(partition)])
-
-
-def finish_clean(table: TestTable, time: str) -> None:
-    complete(table.storage, time, next_time(table), CleanMetadata(time, {}, "", "").encode(), CLEAN)
 
 
 def replace_partition(table: TestTable, partition: str) -> None:
     groups = {row["_hoodie_file_name"] for row in table.visible_rows() if row["_hoodie_partition_path"] == partition}
     replace_file_groups(table, {partition: sorted(groups)})
+
+
+def cluster(table: TestTable, partition: str) -> None:
+    """What Hudi's clustering leaves: the rows of the only file group are in a new one."""
+    (group,) = {row["_hoodie_file_name"] for row in table.visible_rows() if row["_hoodie_partition_path"] == partition}
+    time, made = next_time(table), f"{group[:8]}{str(uuid.uuid4())[8:]}-0"
+    path = f"{partition}/{made}_0-0-0_{time}.parquet"
+    table.storage.create(path, b"rows")
+    content = replacing_commit([WriteStat(made, path, partition, num_writes=1)], [(partition, group)], {}, "CLUSTER")
+    create_requested(table.storage, time, REPLACE_COMMIT, b"")
+    create_inflight(table.storage, time, REPLACE_COMMIT)
+    complete(table.storage, time, next_time(table), content, REPLACE_COMMIT)
 
 
 @pytest.fixture
@@ -149,6 +133,58 @@ def test_rows_come_again_though_a_clean_before_took_older_files_of_their_file_gr
         attempt.run(*THIRD)
     table.attempt().go_on(SECOND, THIRD)
     assert set(table.visible_keys()) == {"k1", "k2", "k3", "k4"}
+
+
+def test_a_partition_that_a_clean_deleted_has_its_metadata_again_though_the_clean_was_pending_at_the_last_look(
+    table: TestTable, attempt: Attempt
+) -> None:
+    clean = plan_clean(table, "us")
+    replace_partition(table, "us")
+    attempt.run(offsets(2, 3), [row("k2")])
+    delete(table, "us")
+    finish_clean(table, clean)
+    attempt.run(offsets(3, 4), [row("k3", region="us")])
+    assert "k3" in table.visible_keys()
+    assert table.storage.exists("us/.hoodie_partition_metadata")
+
+
+def test_rows_come_again_if_the_clean_deleted_the_file_that_a_clustering_had_moved_them_to(
+    table: TestTable, attempt: Attempt
+) -> None:
+    clean = plan_clean(table, "us")
+    cluster(table, "us")
+    attempt.run(offsets(2, 3), [row("k2")])
+    delete(table, "us")
+    finish_clean(table, clean)
+    with pytest.raises(PositionLost, match="their rows are ingested again"):
+        attempt.run(offsets(3, 4), [row("k3")])
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.go_on((offsets(0, 2), FIRST[1]))
+    assert "k1" in table.visible_keys()
+
+
+def test_rows_whose_files_still_stand_when_the_clean_is_complete_do_not_come_again(
+    table: TestTable, attempt: Attempt
+) -> None:
+    """Its writer is gone, and the clean was finished later, without the deletion of the partition."""
+    clean = plan_clean(table, "eu")
+    attempt.run(*SECOND)
+    finish_clean(table, clean)
+    attempt.run(*THIRD)
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP
+
+
+def test_rows_come_again_if_readers_do_not_see_the_partition_any_more(table: TestTable, attempt: Attempt) -> None:
+    """The clean deletes what it has listed: the partition's metadata, but not a file that came after the listing."""
+    clean = plan_clean(table, "eu")
+    attempt.run(*SECOND)
+    table.storage.delete("eu/.hoodie_partition_metadata")
+    finish_clean(table, clean)
+    with pytest.raises(PositionLost, match="their rows are ingested again"):
+        attempt.run(*THIRD)
+    table.attempt().go_on(SECOND, THIRD)
+    assert table.storage.exists("eu/.hoodie_partition_metadata")
 
 
 def test_a_clean_of_another_partition_or_before_the_commit_changes_nothing(table: TestTable, attempt: Attempt) -> None:
