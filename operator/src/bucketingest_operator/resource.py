@@ -26,6 +26,7 @@ class Resource:
 
     Attributes:
         wanted: The parsed resource; None if it cannot be used, and then `problems` says why.
+        has_default_image: Its own spec names no image: that of `wanted` is the operator's.
         unknown: Fields of the spec that this version does not know and ignores.
         status: As the operator wrote it; empty if there is none or it cannot be read.
         version: `metadata.resourceVersion`. A status is written only if the version is still this one.
@@ -44,6 +45,7 @@ class Resource:
     deleting: bool = False
     status: Status = field(default_factory=Status)
     unknown: tuple[str, ...] = ()
+    has_default_image: bool = False
 
     @property
     def started(self) -> bool:

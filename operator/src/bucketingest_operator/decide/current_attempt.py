@@ -29,6 +29,7 @@ from bucketingest_operator.decide.status import (
     Truth,
 )
 from bucketingest_operator.decide.upgrade.last_good import is_back
+from bucketingest_operator.decide.upgrade.maintenance import report_window, window_to_wait_for
 from bucketingest_operator.decide.upgrade.preflight import must_pass_first, report_check
 from bucketingest_operator.decide.upgrade.probation import (
     SPEC_CHANGED,
@@ -72,6 +73,11 @@ def decide_current(work: Pass, current: Attempt) -> None:
 
 def _go_on_or_stop(work: Pass, pod: Driver) -> None:
     why = _why_stop(work)
+    opens = window_to_wait_for(work) if why is not None and why[0] == SPEC_CHANGED else None
+    if opens is not None:
+        _watch(work, pod)
+        report_window(work, opens)
+        return
     # Also if there is no reason to stop: the spec that has failed its check is checked again.
     checked = why is None or why[0] == SPEC_CHANGED
     held = checked and not pod.terminating and pod.state is PodState.RUNNING and must_pass_first(work)

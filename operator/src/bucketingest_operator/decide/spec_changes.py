@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, tzinfo
 from enum import Enum
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from bucketingest.spec.errors import Problem
+from bucketingest.spec.fields.runtime import MaintenanceWindow
 from bucketingest.spec.fields.table import IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
 from bucketingest.spec.model import BucketIngest
 from bucketingest_operator.manifests.spark_ports import JAVA_VARIABLE, SECRET_VARIABLE
@@ -101,11 +104,17 @@ def change_since(attempt_input: AttemptInput, wanted: BucketIngest) -> Change:
     return Change.NONE if attempt_input.spec_digest == digest(wanted) else Change.RESTART
 
 
+def with_image(wanted: BucketIngest, image: str | None) -> BucketIngest:
+    """The same with another image."""
+    spark = wanted.spec.spark.model_copy(update={"image": image})
+    return wanted.model_copy(update={"spec": wanted.spec.model_copy(update={"spark": spark})})
+
+
 def cluster_problems(wanted: BucketIngest) -> tuple[Problem, ...]:
-    """Settings that decide about pods, and who may talk to them. In a cluster users cannot set them."""
+    """What only the operator can refuse: settings that decide about pods, and who may talk to them; time zones."""
     conf = wanted.spec.spark.conf.items()
     names = sorted(name for name, value in conf if _is_operators(name) and (name, str(value)) not in _HARMLESS)
-    return tuple(
+    settings = tuple(
         Problem(
             f"spec.spark.conf.{name}",
             "is set by the operator",
@@ -113,6 +122,24 @@ def cluster_problems(wanted: BucketIngest) -> tuple[Problem, ...]:
         )
         for name in names
     )
+    zones = tuple(
+        Problem(
+            f"spec.restart.maintenanceWindows[{number}].timeZone",
+            f"{window.time_zone} is not known to the operator",
+            "the name of a time zone, such as Europe/Berlin",
+        )
+        for number, window in enumerate(wanted.spec.restart.maintenance_windows)
+        if zone_of(window) is None
+    )
+    return settings + zones
+
+
+def zone_of(window: MaintenanceWindow) -> tzinfo | None:
+    """Its time zone; None if there is no such zone."""
+    try:
+        return UTC if window.time_zone == "UTC" else ZoneInfo(window.time_zone)
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        return None
 
 
 def _is_operators(name: str) -> bool:

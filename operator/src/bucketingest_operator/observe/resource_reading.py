@@ -11,7 +11,7 @@ from bucketingest.spec.reading.load import parse_object
 from bucketingest.spec.reading.plain_text import plain
 from bucketingest.spec.reading.unknown import without_unknown
 from bucketingest.spec.status import Status
-from bucketingest_operator.decide.spec_changes import table_key
+from bucketingest_operator.decide.spec_changes import table_key, with_image
 from bucketingest_operator.manifests.attempt_input import NONCE_MAX
 from bucketingest_operator.observe.pod_reading import read_time
 from bucketingest_operator.resource import PAUSE_ANNOTATION, RESTART_ANNOTATION, Resource
@@ -43,9 +43,11 @@ def read_resource(body: Object, before: Resource | None = None, image: str = "")
     )
     if before is not None and same:
         wanted, problems, unknown = before.wanted, before.problems, before.unknown
+        has_default = before.has_default_image
     else:
         wanted, problems, unknown = _wanted(body)
-        wanted = _with_image(wanted, image)
+        has_default = wanted is not None and wanted.spec.spark.image is None
+        wanted = with_image(wanted, image) if wanted is not None and has_default and image else wanted
     return Resource(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -60,6 +62,7 @@ def read_resource(body: Object, before: Resource | None = None, image: str = "")
         deleting="deletionTimestamp" in metadata,
         status=read_status(body.get("status")),
         unknown=unknown,
+        has_default_image=has_default,
     )
 
 
@@ -76,13 +79,6 @@ def _wanted(body: Object) -> tuple[BucketIngest | None, tuple[Problem, ...], tup
     except Exception as error:  # noqa: BLE001 - whatever a tenant writes is his own problem, not the operator's
         problem = Problem("spec", f"cannot be read: {type(error).__name__}", "values as docs/reference.md has them")
         return None, (problem,), ()
-
-
-def _with_image(wanted: BucketIngest | None, image: str) -> BucketIngest | None:
-    if wanted is None or wanted.spec.spark.image or not image:
-        return wanted
-    spark = wanted.spec.spark.model_copy(update={"image": image})
-    return wanted.model_copy(update={"spec": wanted.spec.model_copy(update={"spark": spark})})
 
 
 def read_status(content: Any) -> Status:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
-from bucketingest.spec.scalars import DurationText, Location, TriggerText, Whole
+from bucketingest.spec.scalars import ALLOWED_KEY, DurationText, Location, TriggerText, Whole
 
 
 class Commit(SpecModel):
@@ -100,6 +100,31 @@ class Health(SpecModel):
     )
 
 
+class MaintenanceWindow(SpecModel):
+    """A time of the week."""
+
+    days: tuple[Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"], ...] = Field(
+        default=(), description="Days on which it opens; every day when empty.", max_length=7
+    )
+    start: str = Field(
+        description="When it opens, by the clock of the time zone, such as 02:30.",
+        pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$",
+        max_length=5,
+        json_schema_extra={ALLOWED_KEY: "a time of day from 00:00 to 23:59"},
+    )
+    duration: Annotated[timedelta, DurationText("5m", "24h")] = Field(
+        description="How long it is open, also beyond midnight."
+    )
+    time_zone: str = Field(
+        default="UTC",
+        alias="timeZone",
+        description="Name of the time zone in the IANA's list, such as Europe/Berlin.",
+        pattern=r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$",
+        max_length=64,
+        json_schema_extra={ALLOWED_KEY: "the name of a time zone, such as Europe/Berlin"},
+    )
+
+
 class Restart(SpecModel):
     """When the operator gives up restarting, or waiting for a node."""
 
@@ -121,6 +146,15 @@ class Restart(SpecModel):
             "it is deleted by force, and the next attempt starts. Its process may still run; the table's lease and "
             "fences keep it from committing. Default: the operator waits until the node reports, or is removed."
         ),
+    )
+    maintenance_windows: tuple[MaintenanceWindow, ...] = Field(
+        default=(),
+        alias="maintenanceWindows",
+        description=(
+            "When a driver that works may be restarted for what nobody changed in this resource: another default "
+            "image. Edits, annotations and repairs never wait. At any time when empty."
+        ),
+        max_length=16,
     )
 
 
