@@ -80,7 +80,10 @@ def test_an_unknown_field_is_reported_with_the_nearest_name() -> None:
             "path, name, recordKey, partitionBy, hiveStylePartitioning, orderingField, deleteWhen, version, index, "
             "logBlock, metadataTable, memoryPerTask, writeTasks, lock or properties"
         ),
-        "demo.yaml:11: spec.restart.foo: is not a known field; allowed: maxFailures, window, unreachableAfter or maintenanceWindows",
+        (
+            "demo.yaml:11: spec.restart.foo: is not a known field; allowed: maxFailures, window, unreachableAfter or "
+            "maintenanceWindows"
+        ),
     ]
 
 
