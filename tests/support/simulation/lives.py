@@ -19,6 +19,8 @@ _CALM_AFTER: Final = 20
 """Processes after which no more faults happen: then one must succeed."""
 _WRONG_CLOCK: Final = 1
 """Which process has a wrong clock, if one has."""
+_NO_PROPERTIES: Final = "hoodie.properties is missing"
+"""What ends a process while another writer replaces the file; it may be back by the next start."""
 _FAILURES_MAX: Final = 4
 """How many processes in a row may fail without any fault."""
 
@@ -67,7 +69,7 @@ class Lives:
         may have ended the last one.
         """
         world, processes = self._world, self.processes
-        excused = excused or self.was_ahead
+        excused = excused or self.was_ahead or bool(processes and _NO_PROPERTIES in (processes[-1].ended or ""))
         if processes and world.faults_left <= 0 and processes[-1].ended and not excused:
             self._failed_in_calm += 1
             if self._failed_in_calm > _FAILURES_MAX:

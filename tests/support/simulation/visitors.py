@@ -21,7 +21,7 @@ from support.simulation.writers.visit import Others, Visit
 
 _PLAN: Final = re.compile(r".*/services/compaction/\d+/plan")
 _FINISHES: Final = 0.1
-_LAST: Final[tuple[Service, ...]] = ("compact", "clean")
+_LAST: Final[tuple[Service, ...]] = ("compact", "clean", "clean partition")
 """Scheduled compactions are run at the end, so rows that one left out are no longer visible."""
 
 
@@ -78,6 +78,7 @@ class Visitors:
     def come_to_rest(self) -> None:
         """No more visits, but services finish scheduled work."""
         self._visits = self._services_visits = 0
+        self.others.late_cleans = None
         if self._features.services:
             last = (*_LAST, *(["configure"] if self.are_properties_gone() else []))
             self._serve([service for service in last if service in self._features.services])

@@ -35,7 +35,7 @@ def at_rest(table: Snapshot, foreign_instants: AbstractSet[str], *, refuses_clea
         for each in plan["operations"] or ()
     )
     yield from (f"{group} is in {count} pending compactions" for group, count in operations.items() if count > 1)
-    yield from _names(table, refuses_cleans=refuses_cleans)
+    yield from _names(table, refuses_cleans=refuses_cleans or _is_void(table, foreign_instants))
     yield from _objects(table)
 
 
@@ -52,6 +52,20 @@ def overdue(table: Snapshot, before: str) -> Iterator[str]:
     active = sorted(time for time, each in table.instants.completed.items() if each.active and time < before)
     if active:
         yield f"instants of before {before} are still on the timeline: {active}"
+
+
+def _is_void(table: Snapshot, foreign_instants: AbstractSet[str]) -> bool:
+    """Whether another writer's pending compaction can never be run: it was planned from a look that is older than what
+    cleans retain, and lacks files. It refuses cleans of what else it names, until a person takes it back.
+    """
+    there = {file.path for file in table.files}
+    return any(
+        name is not None and f"{operation['partitionPath']}/{name.rpartition('/')[2]}" not in there
+        for time, plan in table.instants.compactions.items()
+        if time in foreign_instants
+        for operation in plan["operations"] or ()
+        for name in (operation["dataFilePath"], *operation["deltaFilePaths"])
+    )
 
 
 def _names(table: Snapshot, *, refuses_cleans: bool) -> Iterator[str]:

@@ -34,28 +34,41 @@ def clean(visit: Visit, actor: Actor, storage: View) -> None:
 
 def clean_partition(visit: Visit, actor: Actor, storage: View) -> None:
     """Plan to delete a partition that has no file group, as Hudi's cleaner does, and delete it later, with all that
-    is in it by then.
+    is in it by then. What another one left pending is finished first.
     """
     with visit.others.alone("cleaning") as alone:
         table = visit.look(storage)
-        used = {partition for partition, _ in table.groups}
-        free = [region for region in REGIONS if region not in used]
-        if not alone or _pending(table) is not None or not free:
+        if not alone:
             return
-        partition = visit.rng.choice(free)
-        plan = {"policy": "KEEP_LATEST_BY_HOURS", "filePathsToBeDeletedPerPartition": {}, "version": 2,
-                "partitionsToBeDeleted": [partition]}  # fmt: skip
-        time = visit.request(storage, "clean", "HoodieCleanerPlan", lambda _: plan)
+        time = _pending(table)
         if time is None:
-            return
-        visit.create(storage, f"{time}.clean.inflight")
-        visit.be_late(actor, visit.others.late_cleans, f"deletes {partition} in clean {time}")
+            used = {partition for partition, _ in table.groups}
+            free = [region for region in REGIONS if region not in used]
+            if not free:
+                return
+            plan = {"policy": "KEEP_LATEST_BY_HOURS", "filePathsToBeDeletedPerPartition": {}, "version": 2,
+                    "partitionsToBeDeleted": [visit.rng.choice(free)]}  # fmt: skip
+            time = visit.request(storage, "clean", "HoodieCleanerPlan", lambda _: plan)
+            if time is None:
+                return
+            visit.create(storage, f"{time}.clean.inflight")
+            visit.be_late(actor, visit.others.late_cleans, f"deletes a partition in clean {time}")
+        _delete_partitions(visit, storage, time)
+
+
+def _delete_partitions(visit: Visit, storage: View, time: str) -> None:
+    try:
+        partitions = record(storage.get(f"{TIMELINE}{time}.clean.requested")).get("partitionsToBeDeleted")
+    except NotFound:
+        return
+    for partition in partitions or ():
         storage.delete_many([path for path in visit.look(storage).objects if path.startswith(f"{partition}/")])
+    if partitions:
         metadata = {"startCleanTime": time, "timeTakenInMillis": 1, "totalFilesDeleted": 1,
                     "earliestCommitToRetain": "", "partitionMetadata": {}}  # fmt: skip
         done = f"{time}_{visit.next_time(storage)}.clean"
         visit.create(storage, done, container("HoodieCleanMetadata", metadata))
-    visit.world.note(visit.name, "deletes", f"partition {partition}, as planned in {time}")
+        visit.world.note(visit.name, "deletes", f"partitions {partitions}, as planned in {time}")
 
 
 def _pending(table: Snapshot) -> str | None:
