@@ -43,7 +43,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.others = Others()
         self.came = False
         self.installed = ExitStack()
-        self.installed.enter_context(installed(self.routes))
+        self.installed.enter_context(installed(self.routes, self.world))
 
     @rule(interval=INTERVALS, dies_in=DEATHS)
     def the_pipeline_runs(self, interval: int | None, dies_in: int | None) -> None:

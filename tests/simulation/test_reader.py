@@ -28,7 +28,7 @@ def test_both_readers_see_the_same_rows_and_deletions(log_block: Literal["parque
     routes = Routes()
     around = Surroundings(world, table, [letters], draw_rows(random.Random(2), 300))
     limits = Limits((10, 20), 2, 2, 0, 0.0, timedelta(0), None, locks=False)
-    with installed(routes):
+    with installed(routes, world):
         world.spawn("process", Process("process", around, routes, limits, JobSpec(log_block=log_block)).live)
         world.run(lambda: None)
     assert world.violations == []

@@ -37,7 +37,7 @@ class Calm:
         self.others = Others()
         routes = Routes()
         limits = Limits((5, 9), 1, 2, 0, 0.0, timedelta(0), None, locks=True)
-        with installed(routes):
+        with installed(routes, self.world):
             for life in range(20):  # each but the last one is stopped by the schedule
                 process = Process(f"process {life}", self.around, routes, limits)
                 self.world.spawn(process.name, process.live)

@@ -60,10 +60,13 @@ class Late:
     pause: timedelta = timedelta(0)
     """So much time passes without a step."""
 
-    def begin(self, world: World, what: str) -> Callable[[], bool]:
-        """From now on time passes. Returns whether enough has."""
+    def begin(self, world: World, what: str, *, sent: bool = False) -> Callable[[], bool]:
+        """From now on time passes. Returns whether enough has. `sent`: a change is on its way to the storage: other
+        instants may come between, but no long time, because its client ends it.
+        """
         world.note("network", "outlasts all", what)
-        instants, leapt = world.counts["completes"] + self.instants, world.leapt + self.pause
+        pause = timedelta(0) if sent else self.pause
+        instants, leapt = world.counts["completes"] + self.instants, world.leapt + pause
         return lambda: world.counts["completes"] >= instants and world.leapt >= leapt
 
 

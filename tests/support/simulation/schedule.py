@@ -127,7 +127,7 @@ class Schedule:
     def run(self, steps_shown: int) -> Verdict:
         """Run and judge."""
         world = self._world
-        with installed(self._lives.routes):
+        with installed(self._lives.routes, world):
             try:
                 world.run(self._between_turns)
                 if not world.violations:

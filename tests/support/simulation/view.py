@@ -273,17 +273,23 @@ class View:
         """The process stands still before the effect or after it, or ends and the effect comes without it."""
         match outlasting.place:
             case "within":
-                self._stand_still(outlasting, what, path)
+                self._stand_still(outlasting, what, path, sent=True)
             case "after":
                 return partial(self._stand_still, outlasting, what, path, effect)
             case "alone":
-                is_due = outlasting.late.begin(self._world, f"{self._actor.name}: {what} {path}")
-                self._world.delay_until(f"{what} {path}", lambda: self._land(what, path, effect), is_due, outlasts=True)
+                is_due = outlasting.late.begin(self._world, f"{self._actor.name}: {what} {path}", sent=True)
+                self._world.delay_until(f"{what} {path}", lambda: self._land(what, path, effect), is_due)
                 self._die()
         return effect
 
     def _stand_still(
-        self, outlasting: Outlasting, what: str, path: str, first: Callable[[], None] = lambda: None
+        self,
+        outlasting: Outlasting,
+        what: str,
+        path: str,
+        first: Callable[[], None] = lambda: None,
+        *,
+        sent: bool = False,
     ) -> None:
         """From its next step on, which comes after `first`."""
         try:
@@ -291,7 +297,7 @@ class View:
         finally:
             world = self._world
             place = f"{outlasting.place}: {self._actor.name}: {what} {path}"
-            world.wait(self._actor, outlasting.late.begin(world, place))
+            world.wait(self._actor, outlasting.late.begin(world, place, sent=sent), sent=sent)
 
     def _land(self, what: str, path: str, effect: Callable[[], None]) -> None:
         """A delayed request takes effect, also if newer instants were archived long before."""

@@ -76,6 +76,8 @@ class Actor:
     """Step of its last listing of the timeline."""
     waits_for: Callable[[], bool] | None = None
     """It stands still until then, however long that lasts."""
+    has_sent: bool = False
+    """Whether it stands still within a change, which no storage's client lets last for long."""
 
 
 class World:
@@ -118,6 +120,8 @@ class World:
     def leap(self, time: timedelta) -> bool:
         """Let time pass, unless an actor is stalled or a request is delayed which would not last so long."""
         awake = [actor for actor in self._actors if not actor.done and actor.waits_for is None]
+        if any(actor.has_sent for actor in self._actors if not actor.done and actor.waits_for is not None):
+            return False
         if len(awake) > 1 or any(actor.wakes_at > self.steps for actor in awake):
             return False
         if not all(each.outlasts for each in self._late):
@@ -226,9 +230,11 @@ class World:
         actor.turn_ends = self.steps
         self.note(actor.name, "stalls", f"until step {actor.wakes_at}")
 
-    def wait(self, actor: Actor, is_due: Callable[[], bool]) -> None:
-        """Let the actor stand still from its next pause on, until this is so: time may pass meanwhile."""
-        actor.waits_for = is_due
+    def wait(self, actor: Actor, is_due: Callable[[], bool], *, sent: bool = False) -> None:
+        """Let the actor stand still from its next pause on, until this is so: time may pass meanwhile, but for one that
+        has `sent` a change.
+        """
+        actor.waits_for, actor.has_sent = is_due, sent
         actor.turn_ends = self.steps
         self.note(actor.name, "stands still")
 

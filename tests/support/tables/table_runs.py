@@ -84,6 +84,7 @@ class Attempt:
             "tasks": self.tasks,
             "file_ids": assignment.file_ids,
             "partitions": assignment.partitions,
+            "made_at": assignment.made_at,
         }
         return write_plan(self.opened.definition, **(standard | changes))
 

@@ -19,6 +19,7 @@ from bucketingest.storage import (
     StorageUnavailable,
     open_storage,
 )
+from bucketingest.storage.limits import TRANSFER_TIMEOUT
 from bucketingest.storage.local import files as local_files
 from support.storage.races import create_in_process
 from support.storage.storage_behaviour import ODD_NAMES, StorageBehaviour
@@ -99,6 +100,19 @@ def test_a_full_disk_leaves_the_old_state_and_says_so(
     path = "d/old" if method == "put" else "d/new"
     with pytest.raises(StorageUnavailable, match=r"d/(old|new).*No space left"):
         getattr(storage, method)(path, b"new")
+    assert names_in(root / "d") == ["old"]
+    assert storage.get("d/old") == b"old"
+
+
+@pytest.mark.parametrize("method", ["create", "put"])
+def test_a_write_in_which_the_process_was_paused_for_long_changes_nothing(
+    storage: Storage, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    storage.create("d/old", b"old")
+    times = iter((0.0, TRANSFER_TIMEOUT.total_seconds() + 1))
+    monkeypatch.setattr(local_files, "forward_seconds", lambda: next(times))
+    with pytest.raises(StorageUnavailable, match="took longer than 0:10:00"):
+        getattr(storage, method)("d/old" if method == "put" else "d/new", b"new")
     assert names_in(root / "d") == ["old"]
     assert storage.get("d/old") == b"old"
 

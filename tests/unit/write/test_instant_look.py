@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.errors import InstantAborted
+from bucketingest.write.coordinator_api import Assignment
+from bucketingest.write.errors import InstantAborted, WriteError
 from bucketingest.write.instant_look import LOOK_MAX, InstantLook
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision, Intent
+from bucketingest.write.rows.write_status import WriteStatus
 from support.storage.passing_storage import PassingStorage
-from support.tables.table_runs import PIPELINE, offsets
+from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import INSTANT, row, write, write_plan
 
 MADE_AT = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -98,3 +101,32 @@ def test_a_writer_whose_instant_is_open_writes_however_old_its_plan_is(table_sto
     Journal(table_storage, PIPELINE).claim(INSTANT, INTENT)
     write([row("k0")], write_plan(made_at=datetime.now(UTC) - 2 * LOOK_MAX), table_storage)
     assert [info.path for info in table_storage.list() if ".log." in info.path]
+
+
+class Pausing(PassingStorage):
+    """The process stands still for a day within the creation of the instant's inflight file."""
+
+    seconds = 0.0
+
+    def now(self) -> datetime:
+        return MADE_AT + timedelta(seconds=self.seconds)
+
+    def _change(self, path: str, act: Callable[[], None]) -> None:
+        act()
+        if path.endswith(".inflight"):
+            self.seconds += timedelta(days=1).total_seconds()
+
+
+def test_tasks_of_a_driver_that_was_paused_while_it_began_the_instant_look_first(table: TestTable) -> None:
+    storage = Pausing(table.storage)
+    attempt = table.attempt(storage, clock=storage.now, forward=lambda: storage.seconds)
+    looked = []
+
+    def write_nothing(assignment: Assignment) -> list[WriteStatus]:
+        looked.append(assignment.made_at)
+        raise WriteError("a test")
+
+    with pytest.raises(WriteError, match="a test"):
+        attempt.coordinator.run(offsets(0, 1), write_nothing)
+    assert looked == [MADE_AT]
+    assert storage.now() - MADE_AT > LOOK_MAX

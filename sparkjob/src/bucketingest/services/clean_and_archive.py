@@ -212,8 +212,10 @@ def _merging(storage: Storage, timeline: Timeline, now: datetime) -> Iterator[tu
     journal, found = MergeJournal(storage), False
     for number, created_at in journal.objects().items():
         ended = created_at.get("done")
+        if ended is not None and now - ended > KEPT_FOR:  # nothing of it comes any more
+            continue
         made = ended is not None and "result" in created_at
-        if made and (found or now - created_at["done"] > KEPT_FOR or journal.done(number) is not MergeEnd.COMPLETED):
+        if made and (found or journal.done(number) is not MergeEnd.COMPLETED):
             continue
         plan = journal.plan(number)
         if plan is None:

@@ -262,6 +262,7 @@ class MicroBatchFunction:
             tasks=self._tasks,
             file_ids=assignment.file_ids,
             partitions=assignment.partitions,
+            made_at=assignment.made_at,
             room=path_room(self._pipeline.table_url),
         )
 

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import stamina
 
@@ -132,9 +132,16 @@ class InstantCoordinator:
             )
             return MicroBatchOutcome(None)
         self._settled = False
-        started = time.monotonic()
+        started, looked = time.monotonic(), self._settings.forward()
         instant, again = self._instant_for(source_range)
-        assignment = Assignment(instant.request_time, instant.sequence, self._writer.file_ids, self._writer.partitions)
+        age = timedelta(seconds=self._settings.forward() - looked)
+        assignment = Assignment(
+            instant.request_time,
+            instant.sequence,
+            self._writer.file_ids,
+            self._writer.partitions,
+            self._settings.clock() - age,
+        )
         try:
             with beating(self._storage, instant.request_time):
                 statuses = write_rows(assignment)

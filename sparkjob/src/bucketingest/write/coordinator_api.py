@@ -91,6 +91,8 @@ class Assignment:
     sequence: int
     file_ids: FileIds | PlannedFileIds
     partitions: PartitionNumbers
+    made_at: datetime
+    """When the instant was known to be open, by the driver's clock: a process may be paused since."""
 
 
 WriteRows: TypeAlias = Callable[[Assignment], Sequence[WriteStatus]]

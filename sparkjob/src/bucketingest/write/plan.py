@@ -50,7 +50,7 @@ class WritePlan:
     room: PathRoom = UNBOUNDED
     """How long paths in the table may be: a row whose partition needs a longer one is rejected."""
     made_at: datetime = field(default_factory=utc_now)
-    """When its instant was known to be open, by the driver's clock."""
+    """When its instant was known to be open, by the driver's clock; see `Assignment`."""
 
     @property
     def is_global(self) -> bool:

@@ -116,4 +116,5 @@ class Engine:
             tasks=self._write_tasks,
             file_ids=assignment.file_ids,
             partitions=assignment.partitions,
+            made_at=assignment.made_at,
         )

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -23,13 +24,14 @@ from bucketingest.index.state import store
 from bucketingest.storage import Storage, StorageError
 from bucketingest.write.covering import lazy_loading
 from bucketingest.write.errors import ConflictingAttempt
+from bucketingest.write.instant_look import InstantLook
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows import bucket_writer, dead_letter_writer, shuffle
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 from support.simulation.job import releases
 from support.simulation.job.surroundings import Surroundings
-from support.simulation.world import Actor
+from support.simulation.world import Actor, World
 
 _ATTEMPTS_MAX = 10
 
@@ -76,10 +78,11 @@ def _span_length(buckets: int, _: int) -> int:
 
 
 @contextmanager
-def installed(routes: Routes) -> Iterator[None]:
-    """Let write tasks in this process use the simulation's stores and no threads of their own, and retries no
-    time, for as long as this lasts. Nothing is logged meanwhile.
+def installed(routes: Routes, world: World) -> Iterator[None]:
+    """Let write tasks in this process use the simulation's stores and clocks and no threads of their own, and retries
+    no time, for as long as this lasts. Nothing is logged meanwhile.
     """
+    look = partial(InstantLook, now=world.now, forward=world.forward)
     logged = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -95,6 +98,7 @@ def installed(routes: Routes) -> Iterator[None]:
             patch.object(bucket_writer, "open_storage", routes.open),
             patch.object(dead_letter_writer, "open_storage", routes.open),
             patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
+            patch.object(bucket_writer, "InstantLook", look),
             stamina.set_testing(testing=True, attempts=_ATTEMPTS_MAX, cap=True),
         ):
             for module in releases.READ_IN:

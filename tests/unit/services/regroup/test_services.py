@@ -125,6 +125,7 @@ def test_the_archive_keeps_an_instant_whose_files_may_still_come(given: Scattere
     assert plan.instant in held_back(given.storage, datetime.now(UTC)).kept
     merge_holder(given.storage).settle()
     assert "may still put one" in held_back(given.storage, datetime.now(UTC)).kept[plan.instant]
+    assert plan.instant not in held_back(given.storage, datetime.now(UTC) + timedelta(hours=25)).kept, "nothing comes"
     journal = MergeJournal(given.storage)
     assert journal.done(number) is MergeEnd.VOID
 

@@ -15,6 +15,9 @@ import os
 import uuid
 from collections.abc import Iterator
 
+from bucketingest.storage.forward import forward_seconds
+from bucketingest.storage.limits import TRANSFER_TIMEOUT
+
 STAGED_PREFIX = ".bucketingest-staged-"
 """Names of files being written where the file system cannot hold a file without a name. Never listed as objects."""
 
@@ -67,10 +70,12 @@ def flush_directory(path: str) -> None:
 
 
 def publish(directory: int, name: str, buffers: list[memoryview], *, replace: bool, durable: bool) -> None:
-    """Give the directory a file of this name and content in one step.
+    """Give the directory a file of this name and content in one step, within ``TRANSFER_TIMEOUT`` or not at all.
 
-    Raises FileExistsError when the name is taken and not ``replace``, and OSError. Nothing is left behind then.
+    Raises FileExistsError when the name is taken and not ``replace``, TimeoutError, and OSError. Nothing is left behind
+    then.
     """
+    started = forward_seconds()
     if not replace and not any(buffer.nbytes for buffer in buffers):
         _publish_empty(directory, name, durable=durable)
         return
@@ -79,6 +84,7 @@ def publish(directory: int, name: str, buffers: list[memoryview], *, replace: bo
         _write_all(descriptor, buffers)
         if durable:
             os.fsync(descriptor)
+        _check_time(started)
         if replace:
             # An unnamed file cannot replace another one: it gets a name first, then moves over the old one.
             if staged is None:
@@ -134,6 +140,12 @@ def _read_up_to(descriptor: int, length: int, start: int) -> bytes:
         chunks.append(os.pread(descriptor, end - position, position))
         position += len(chunks[-1])
     return b"".join(chunks)
+
+
+def _check_time(started: float) -> None:
+    """As an object store's client ends a request: what a process was paused in for hours must not take effect."""
+    if forward_seconds() - started > TRANSFER_TIMEOUT.total_seconds():
+        raise TimeoutError(errno.ETIMEDOUT, f"the write took longer than {TRANSFER_TIMEOUT}")
 
 
 def _open_staged(directory: int) -> tuple[int, str | None]:
