@@ -154,8 +154,8 @@ def test_a_partition_that_a_clean_deleted_has_its_metadata_again_though_the_clea
     table: TestTable, attempt: Attempt
 ) -> None:
     clean = plan_clean(table, "us")
+    attempt.run(offsets(2, 3), [row("k2", region="us")])
     replace_partition(table, "us")
-    attempt.run(offsets(2, 3), [row("k2")])
     delete(table, "us")
     finish_clean(table, clean)
     attempt.run(offsets(3, 4), [row("k3", region="us")])
