@@ -60,6 +60,8 @@ class Surroundings:
         path = str(error).partition(" was written by ")[0].removeprefix(f"{self.table.url}/")
         if path not in self.table.objects and (".log." in path or path.endswith(".parquet")):
             return  # it was cleaned or rolled back meanwhile
+        if instant in self.table.overtaken:
+            return  # what another writer deleted of it has an empty file now
         if "the index's state is lost" in path:
             return  # the micro-batch is written again, in a new instant
         planned = {(w.numbers, w.fingerprint, w.transform, _time(w)) for w in self.assigned[instant, sequence]}
