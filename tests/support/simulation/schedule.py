@@ -215,10 +215,10 @@ class Schedule:
 
     def _come_to_rest(self) -> None:
         """Every request has taken effect, no actor is left; services finish scheduled work, and one more process sweeps
-        late files.
+        late files. The next one sees what was lost by a clean that they finished.
         """
         world = self._world
-        if world.outlasting:
+        if world.outlasting and self._arranged.late_cleans is None:  # whoever cleans goes on within a day, or never
             self._grow_old()
         world.land_late(all_of_them=True)
         world.wake_all()
@@ -227,7 +227,7 @@ class Schedule:
         world.faults_left = world.aims_left = 0
         self._visitors.come_to_rest()
         starts = 0
-        while starts < _LAST_STARTS:
+        while starts < _LAST_STARTS + (self._arranged.late_cleans is not None):
             if self._features.serves is not None:
                 world.leap(_HEARTBEATS_EXPIRE if not starts else _OBJECTS_EXPIRE)
             self._start_process()
