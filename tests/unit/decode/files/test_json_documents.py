@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 from bucketingest.decode.files.json_documents import JsonReader, documents_in
 from bucketingest.decode.files.parts import NoRow, Part, Piece
+from bucketingest.decode.files.reader import FileReader
 
 COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int64())])
 
 
 def parts(text: bytes, *cuts: int, **options: bool) -> list[Part]:
     edges = sorted({0, len(text), *cuts})
-    reader = JsonReader(COLUMNS, options.get("multi_line", False))
+    reader = FileReader(COLUMNS, JsonReader(COLUMNS, options.get("multi_line", False)))
     return [
         part
         for start, end in itertools.pairwise(edges)
-        for part in reader.read(pa.BufferReader(text), Piece(0, "a.json", start, end))
+        for part in reader.read(Piece(0, "a.json", start, end), lambda _: pa.BufferReader(text))
     ]
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import bz2
 import gzip
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bucketingest.decode.files import reader as reader_module
 from bucketingest.decode.files.csv_rows import CsvReader
 from bucketingest.decode.files.json_documents import JsonReader
 from bucketingest.decode.files.parquet import ParquetReader
 from bucketingest.decode.files.parts import BadFile, Piece
 from bucketingest.decode.files.reader import FileReader
+from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.rows import Decoded
 
 COLUMNS = pa.schema([("id", pa.string()), ("dt", pa.date32()), ("place", pa.string())])
 LINE = b'{"id":"a","place":"in the file"}\n'
@@ -71,6 +75,43 @@ def test_columns_that_the_schema_does_not_have_are_said() -> None:
     text = b"id,more,place,dt\na,1,b,2026-01-01\n"
     first, _ = csv.read(Piece(0, "x.csv", 0, len(text)), lambda _: pa.BufferReader(text))
     assert first.unknown == ("more",)
+
+
+def test_documents_of_small_files_are_decoded_together_and_each_is_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    decode = JsonDecoder.decode
+
+    def counted(self: JsonDecoder, messages: pa.BinaryArray) -> Decoded:
+        calls.append(len(messages))
+        return decode(self, messages)
+
+    monkeypatch.setattr(JsonDecoder, "decode", counted)
+    paths = [f"place={place}/{n}.json" for place in "xy" for n in range(30)]
+    texts = [f'{{"id":"{n}"}}\n{{"id":"{n} more"}}\n'.encode() for n in range(60)]
+    texts[7] = b'{"id":"7"}\nno\n{"id":"7 more","size":1}\n'
+    texts[8] = b""
+    texts[9] = b'\xff\n{"id":"9"}{"id":"9 more"}'
+    reader = FileReader(COLUMNS, JsonReader(COLUMNS))
+    pieces = [Piece(n, path, 0, len(texts[n])) for n, path in enumerate(paths)]
+    found = chain.from_iterable(reader.found(each, lambda each: pa.BufferReader(texts[each.number])) for each in pieces)
+    parts = list(reader.decoded(found))
+    rows = [(row["id"], row["place"]) for _, part in parts for row in part.rows.to_pylist()]
+    assert rows == [(f"{n}{more}", "xy"[n // 30]) for n in range(60) if n != 8 for more in ("", " more")]
+    refused = [(piece.number, each.place, each.value) for piece, part in parts for each in part.refused]
+    assert refused == [(7, "line 2", b"no"), (9, "line 1", b"\xff")]
+    assert [(piece.number, part.unknown) for piece, part in parts if part.unknown] == [(7, ("size",))]
+    assert calls == [60, 60]
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_ROWS", 4), ("_BYTES", 180)])
+def test_what_is_decoded_together_is_limited(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
+    monkeypatch.setattr(reader_module, limit, value)
+    texts = [LINE * count for count in (2, 2, 1, 7, 1)]
+    pieces = [Piece(n, f"{n}.json", 0, len(text)) for n, text in enumerate(texts)]
+    reader = FileReader(COLUMNS, JsonReader(COLUMNS))
+    found = chain.from_iterable(reader.found(each, lambda each: pa.BufferReader(texts[each.number])) for each in pieces)
+    parts = [(piece.number, part.rows.num_rows) for piece, part in reader.decoded(found)]
+    assert parts == [(1, 4), (2, 1), (3, 7), (4, 1)]
 
 
 def test_a_directory_that_is_no_value_refuses_the_file() -> None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,7 @@ import pyarrow.compute as pc
 
 from bucketingest.decode.files.lines import LINE_BYTES_MAX, Lines, lines_of, text_in_utf8
 from bucketingest.decode.files.opening import is_compressed
-from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece
-from bucketingest.decode.json.decoder import JsonDecoder
-from bucketingest.decode.rows import Decoded
+from bucketingest.decode.files.parts import BadFile, NoRow, Piece
 
 _SPECIAL: Final = r"\}[ \t\r\n]*\{|^[ \t\r\n]*(?:\[|$)"
 """Lines where a second document may begin, unless it is in a string; that may be an array of documents, or nothing."""
@@ -38,12 +36,25 @@ _GOES_ON: Final = (b"{", b"[", b",")
 """Ends of a line behind which a document goes on."""
 
 
-class Documents(Protocol):
-    """Decodes a block of documents."""
+@dataclass(slots=True)
+class Documents:
+    """Some documents of a file, in its order. They are decoded with those of other files."""
 
-    def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """The rows, and which documents are none."""
-        ...
+    texts: pa.BinaryArray
+    lines: Lines
+    of_line: npt.NDArray[np.int64]
+    """The line of each document, from 0 on."""
+    unknown: tuple[str, ...]
+    """See `Part`."""
+    goes_on: bool
+    """Whether a document that goes over several lines is refused."""
+
+    def no_row(self, at: int, why: str) -> NoRow:
+        """Of a document."""
+        text = self.texts[at].as_py()
+        if self.goes_on and text.rstrip(_SPACE_BYTES).endswith(_GOES_ON):
+            why = f"{why}; set options.multiLine if documents go over several lines"
+        return NoRow(self.lines.place(int(self.of_line[at])), why, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +69,17 @@ class JsonReader:
         """See `Reader`."""
         return replace(self, columns=columns)
 
-    def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part]:
+    def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Documents]:
         """See `Reader`."""
-        decoder = JsonDecoder(self.columns)
         is_first = True
         for lines in self._lines(file, piece):
             for start in range(0, len(lines.texts), _BLOCK_ROWS):
-                texts = lines.texts.slice(start, _BLOCK_ROWS)
-                part = _part(Lines(texts, lines.numbers[start : start + _BLOCK_ROWS], lines.after), decoder)
-                if not self.is_multi_line:
-                    part.refused = [_with_way_out(each) for each in part.refused]
-                if is_first:
-                    part.unknown = _unknown(texts[:_LOOKED_AT], self.columns)
-                    is_first = False
-                yield part
+                some = lines.texts.slice(start, _BLOCK_ROWS)
+                texts, of_line = _split(some)
+                unknown = _unknown(texts, self.columns) if is_first else ()
+                is_first = False
+                numbered = Lines(some, lines.numbers[start : start + _BLOCK_ROWS], lines.after)
+                yield Documents(texts, numbered, of_line, unknown, goes_on=not self.is_multi_line)
 
     def _lines(self, file: pa.NativeFile, piece: Piece) -> Iterator[Lines]:
         if self.encoding != _UTF8:
@@ -95,29 +103,14 @@ def _all_of(blocks: Iterator[bytes]) -> bytes:
     return text
 
 
-def _unknown(lines: pa.BinaryArray, columns: pa.Schema) -> tuple[str, ...]:
-    """Members of the documents of some lines that are no columns; names of JSON have the case of the schema."""
+def _unknown(documents: pa.BinaryArray, columns: pa.Schema) -> tuple[str, ...]:
+    """Members of the first documents that are no columns; names of JSON have the case of the schema."""
     known, found = set(columns.names), dict[str, None]()
-    for document in _split(lines)[0].to_pylist()[:_LOOKED_AT]:
+    for document in documents[:_LOOKED_AT].to_pylist():
         with suppress(ValueError, RecursionError):
             members = json.loads(document)
             found |= dict.fromkeys(members if isinstance(members, dict) else ())
     return tuple(name for name in found if name not in known)
-
-
-def _part(lines: Lines, decoder: Documents) -> Part:
-    texts, of_line = _split(lines.texts)
-    decoded = decoder.decode(texts)
-    refused = [
-        NoRow(lines.place(int(of_line[each.number])), each.why, texts[each.number].as_py()) for each in decoded.refused
-    ]
-    return Part(decoded.rows, refused)
-
-
-def _with_way_out(refused: NoRow) -> NoRow:
-    if not refused.value.rstrip(_SPACE_BYTES).endswith(_GOES_ON):
-        return refused
-    return refused._replace(why=f"{refused.why}; set options.multiLine if documents go over several lines")
 
 
 def _split(lines: pa.BinaryArray) -> tuple[pa.BinaryArray, npt.NDArray[np.int64]]:

@@ -47,6 +47,18 @@ class Part:
     """Columns of the file that the schema does not have, so their values are not read; in the file's first part."""
 
 
+class Undecoded(Protocol):
+    """Some JSON documents of a file, in its order: those of many small files are decoded together."""
+
+    texts: pa.BinaryArray
+    unknown: tuple[str, ...]
+    """See `Part`."""
+
+    def no_row(self, at: int, why: str) -> NoRow:
+        """A document that cannot be decoded."""
+        ...
+
+
 class Reader(Protocol):
     """Reads files of one format into the columns of its schema. Picklable."""
 
@@ -59,7 +71,7 @@ class Reader(Protocol):
         """The same for some of the columns."""
         ...
 
-    def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part]:
+    def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part | Undecoded]:
         """The records of a piece. Raises BadFile, and what the file does when it is read."""
         ...
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from bucketingest.decode.files.opening import is_compressed
 from bucketingest.decode.files.parts import BadFile, Part, Piece
-from bucketingest.decode.files.reader import FileReader
+from bucketingest.decode.files.reader import FileReader, Found
 from bucketingest.decode.sql.program import Program
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.opening import FileChanged, Opener
@@ -67,14 +67,17 @@ class TaskFiles:
 
     def parts(self, task: int) -> Iterator[tuple[Piece, Part]]:
         """What a task reads. Raises FileRefused, FileChanged, StorageError."""
+        for piece, part in self.reader.decoded(self._found(task)):
+            if part.unknown:
+                self.met(part.unknown, piece.path)
+            yield piece, part
+
+    def _found(self, task: int) -> Iterator[Found]:
         for piece in self.tasks[task]:
             if piece.number in self.set_aside:
                 continue
             try:
-                for part in self.reader.read(piece, self.opener):
-                    if part.unknown:
-                        self.met(part.unknown, piece.path)
-                    yield piece, part
+                yield from self.reader.found(piece, self.opener)
                 self.opener.check(piece)
             except BadFile as error:
                 why = " ".join(str(error).split())[:_WHY_MAX]  # of a library it may have lines
