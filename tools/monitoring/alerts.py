@@ -233,6 +233,15 @@ SERVICES: Final = (
         "Read-optimized queries show old rows, snapshot queries get slower. No row is lost.",
     ),
     Alert(
+        "BucketIngestBaseFilesLate",
+        Severity.WARNING,
+        f"{_COMPACTION} > on (namespace, name) max {_BY} (bucketingest_read_optimized_limit_seconds)",
+        "5m",
+        f"{_WHO}: base files lack rows of {{{{ $value | humanizeDuration }}}} ago",
+        "The promise slo.readOptimizedFreshness is not kept: engines that read base files alone, as Trino and "
+        "ClickHouse do, do not see rows that were committed before. Snapshot queries see them. No row is lost.",
+    ),
+    Alert(
         "BucketIngestServiceFailures",
         Severity.WARNING,
         f"sum {_BY} (increase(bucketingest_service_failures_total[3h])) > 4.5 and on (namespace, name) "

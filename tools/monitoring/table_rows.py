@@ -27,6 +27,7 @@ SERVICES: Final = Row(
             (
                 Query(of("bucketingest_oldest_log_seconds"), "age"),
                 Query(of("bucketingest_log_age_limit_seconds"), "services.compaction.logAge"),
+                Query(of("bucketingest_read_optimized_limit_seconds"), "slo.readOptimizedFreshness"),
             ),
             unit="s",
         ),

@@ -93,6 +93,13 @@ def _nothing_is_compacted(pipeline: PlayedPipeline) -> None:
     _then(pipeline, 40, _reports(state))
 
 
+def _nothing_is_compacted_as_promised(pipeline: PlayedPipeline) -> None:
+    pipeline.cluster.edit(slo={"readOptimizedFreshness": "5m"})
+    pipeline.pass_time(5)
+    state = ServicesState(LogBacklog(12, 4096, pipeline.cluster.now))
+    _then(pipeline, 15, _reports(state))
+
+
 def _a_step_fails_each_ten_minutes(pipeline: PlayedPipeline) -> None:
     _then(pipeline, 60, _reports(ServicesState(LogBacklog()), fails=True))
 
@@ -137,6 +144,11 @@ TABLE_TROUBLES = (
     ),
     Situation("the checkpoint is gone at a start", _the_checkpoint_is_gone, {"4m": alerts("CheckpointRebuilt")}),
     Situation("nothing is compacted", _nothing_is_compacted, {"20m": NONE, "44m": alerts("CompactionLate")}),
+    Situation(
+        "nothing is compacted, and base files are promised to be fresh",
+        _nothing_is_compacted_as_promised,
+        {"9m": NONE, "24m": alerts("BaseFilesLate")},
+    ),
     Situation(
         "a step of table services fails each ten minutes",
         _a_step_fails_each_ten_minutes,

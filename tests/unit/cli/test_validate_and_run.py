@@ -17,6 +17,15 @@ def test_a_valid_file_is_summed_up(command: Command, resource_file: Path) -> Non
     assert ended.out == f"{resource_file}: valid: pipeline orders, table {resource_file.parent / 'orders'}, 4 buckets\n"
 
 
+def test_a_promise_to_readers_of_base_files_is_told_with_what_it_costs(command: Command, resource_file: Path) -> None:
+    resource_file.write_text(resource_file.read_text() + "  slo: {readOptimizedFreshness: 5m}\n")
+    ended = command("validate", resource_file)
+    assert (
+        "base files at most 5m behind: the job writes the base file of each file group with new rows again every 3m45s"
+        in ended.out
+    )
+
+
 def test_a_file_with_a_format_is_told_how_its_messages_are_decoded(command: Command, resource_file: Path) -> None:
     text = resource_file.read_text()
     source = text[text.index("  source:") : text.index("  table:")]

@@ -11,11 +11,12 @@ import pytest
 from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.lease.record import LeaseLost, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
+from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import TableNow
 from bucketingest.services.compaction.work import Task
 from bucketingest.services.errors import StepFailed
-from bucketingest.services.inline import LOOK_EVERY
+from bucketingest.services.inline import FIRST_LOOK, LOOK_EVERY
 from bucketingest.services.merge import merge_group
 from bucketingest.services.placement import ServicesPolicy
 from bucketingest.services.worker import Execute, Propose, Tidy
@@ -91,6 +92,17 @@ class Unlisted(PassingStorage):
     def list_level(self, prefix: str = "") -> Level:
         assert prefix.startswith(".hoodie"), f"{prefix} is listed between two micro-batches"
         return super().list_level(prefix)
+
+
+def test_the_table_is_looked_at_again_when_the_oldest_log_file_is_due() -> None:
+    job = Job()
+    services = job.services(CompactionTriggers(None, None, timedelta(seconds=54)))
+    job.now += FIRST_LOOK.total_seconds()
+    while services.is_due():
+        services.step()
+    assert job.compactions == 0
+    job.now += 55
+    assert services.is_due(), "sooner than after LOOK_EVERY"
 
 
 def test_no_partition_is_listed_between_micro_batches() -> None:

@@ -195,6 +195,16 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="never fresh",
         ),
         pytest.param(
+            {"spec.commit.mode": "interval", "spec.commit.interval": "31s", "spec.slo.readOptimizedFreshness": "1m"},
+            "spec.slo.readOptimizedFreshness: is 1m; allowed: at least twice commit.interval, 1m2s",
+            id="base files never fresh",
+        ),
+        pytest.param(
+            {"spec.services.mode": "off", "spec.slo.readOptimizedFreshness": "5m"},
+            "spec.slo.readOptimizedFreshness: is not allowed with services.mode off; allowed: another services.mode",
+            id="a promise that nobody keeps",
+        ),
+        pytest.param(
             {"spec.services.mergeGroups.enabled": True},
             "spec.services.mergeGroups.enabled: is for table.index.type state only, and the type is bucket",
             id="file groups of buckets are not merged",

@@ -18,7 +18,9 @@ from bucketingest_operator.manifests.spark_ports import JAVA_VARIABLE, SECRET_VA
 from bucketingest_operator.observation import AttemptInput
 
 NO_RESTART: Final = ("suspend", "health", "restart", "slo", "upgrade")
-"""Fields that only the operator reads."""
+"""Fields that only the operator reads, but for one."""
+COMPACTED_BY: Final = "readOptimizedFreshness"
+"""The part of `slo` by which the driver compacts."""
 
 # The operator makes a driver's pods. These settings are harmless: they name no account, no host's resource and no
 # template, and do not decide who owns the pods.
@@ -71,7 +73,9 @@ def digest(wanted: BucketIngest) -> str:
     services = document.get("services", {})
     services.get("compaction", {}).pop("job", None)
     services.pop("whileSuspended", None)
-    return _hash(_without_empty({name: value for name, value in document.items() if name not in NO_RESTART}))
+    read = {name: value for name, value in document.items() if name not in NO_RESTART}
+    promise = {name: value for name, value in document.get("slo", {}).items() if name == COMPACTED_BY}
+    return _hash(_without_empty({**read, "slo": promise}))
 
 
 def _without_empty(document: dict[str, Any]) -> dict[str, Any]:

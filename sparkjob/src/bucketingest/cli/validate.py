@@ -17,8 +17,10 @@ from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.errors import RegistryError, UnusableSchema
 from bucketingest.registry.lookups import Patience
+from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.spec.errors import SpecError, format_problem
 from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.quantity import format_duration
 
 
 def validate_files(files: Sequence[Path], unknown_fields: UnknownFields = UnknownFields.REFUSE) -> None:
@@ -54,7 +56,19 @@ def summary(resource: BucketIngest, note: str = "") -> str:
     rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
     places = f"{index.buckets} buckets{rules}" if index.type == "bucket" else "index with a state"
     decoding = f"{_reading(resource)}, {way_of(resource)}{note}" if has_ways(resource) else ""
-    return f"pipeline {resource.pipeline}, table {table.path}, {places}{decoding}"
+    return f"pipeline {resource.pipeline}, table {table.path}, {places}{decoding}{_promise(resource)}"
+
+
+def _promise(resource: BucketIngest) -> str:
+    """What a promise to readers of base files costs."""
+    promise = resource.spec.slo.read_optimized_freshness
+    if promise is None:
+        return ""
+    age = CompactionTriggers.of(resource.spec.services, resource.spec.slo).log_age
+    return (
+        f", base files at most {format_duration(promise)} behind: the job writes the base file of each file group with "
+        f"new rows again every {format_duration(age)}"
+    )
 
 
 def _reading(resource: BucketIngest) -> str:

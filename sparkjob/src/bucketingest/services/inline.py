@@ -14,7 +14,7 @@ from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.lease.record import LeaseError
-from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.choose import CompactionTriggers, look_after
 from bucketingest.services.compaction.commit import Ready
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.records import End
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 FIRST_LOOK: Final = timedelta(seconds=10)
 """Time from the start to the first look: a job that is often restarted compacts too."""
 LOOK_EVERY: Final = timedelta(minutes=1)
-"""Time between two looks at the table."""
+"""Time between two looks at the table, at most."""
 TIDY_EVERY: Final = timedelta(minutes=30)
 """Time between two cleans."""
 _PAUSE_MAX: Final = timedelta(minutes=30)
@@ -203,7 +203,14 @@ class InlineServices:
         elif isinstance(answer, Ready | Swept):
             self._look(answer)
         else:
-            self._look_again(LOOK_EVERY)
+            self._look_again(self._rest())
+
+    def _rest(self) -> timedelta:
+        """Until the next look, where nothing is due."""
+        backlog = self._report.backlog
+        if self._triggers is None or backlog is None:
+            return LOOK_EVERY
+        return look_after(backlog.oldest_at, self._triggers, utc_now(), LOOK_EVERY)
 
     def _merge(self, look: MergeLook) -> None:
         """Start the merge of small file groups that is due."""

@@ -117,6 +117,17 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".slo.freshness",
         ),
         CelRule(
+            "self.commit.mode != 'interval' || !has(self.slo.readOptimizedFreshness) || duration(self.commit.interval)"
+            " + duration(self.commit.interval) <= duration(self.slo.readOptimizedFreshness)",
+            "slo.readOptimizedFreshness must be at least twice commit.interval",
+            ".slo.readOptimizedFreshness",
+        ),
+        CelRule(
+            "!has(self.slo.readOptimizedFreshness) || !has(self.services.mode) || self.services.mode != 'off'",
+            "slo.readOptimizedFreshness is not allowed with services.mode off",
+            ".slo.readOptimizedFreshness",
+        ),
+        CelRule(
             "!self.services.mergeGroups.enabled || self.table.index.type == 'state'",
             "services.mergeGroups is for table.index.type state only",
             ".services.mergeGroups.enabled",

@@ -271,6 +271,17 @@ def _times(view: View) -> Iterator[Broken]:
         if limit is not None and limit <= interval:
             allowed = f"more than commit.interval, {written}"
             yield Broken(tuple(path.split(".")), f"is {format_duration(limit)}", allowed)
+    promise = view.duration("slo.readOptimizedFreshness")
+    if promise is not None and promise < 2 * interval:
+        allowed = f"at least twice commit.interval, {format_duration(2 * interval)}"
+        yield Broken(("slo", "readOptimizedFreshness"), f"is {format_duration(promise)}", allowed)
+
+
+def _promise(view: View) -> Iterator[Broken]:
+    if view.value("slo.readOptimizedFreshness") is not None and view.value("services.mode") in ("off", False):
+        yield Broken(
+            ("slo", "readOptimizedFreshness"), "is not allowed with services.mode off", "another services.mode"
+        )
 
 
 def _of_sections(view: View) -> Iterator[Broken]:
@@ -289,6 +300,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _global,
     _services,
     _catalogs,
+    _promise,
     _hash_fields,
     _reserved_columns,
     _refused_names,

@@ -18,7 +18,6 @@ from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.placement import ServicesPolicy
 from bucketingest.services.regroup.choose import MergeTriggers
-from bucketingest.spec.fields.services import Services
 from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE, Index
 from bucketingest.spec.model import BucketIngest, BucketIngestSpec
 from bucketingest.storage import Storage, open_storage
@@ -132,7 +131,7 @@ class Pipeline:
             lease_wait=table.lock.held_timeout if table.lock.on_held == "wait" else timedelta(0),
             commit_interval=_commit_interval(spec),
             max_files=spec.commit.max_files,
-            compaction=_triggers(spec.services),
+            compaction=CompactionTriggers.of(spec.services, spec.slo) if spec.services.run else None,
             merges=_merges(spec),
             retention=Retention.of(spec.services.clean),
             archive=ArchiveRules.of(spec.services.archive),
@@ -177,12 +176,6 @@ def _trigger(spec: BucketIngestSpec) -> timedelta | Literal["once"]:
     if trigger == "once" or not _makes_bases(spec.table.index) or spec.commit.mode != "interval":
         return trigger
     return max(trigger, spec.commit.interval)
-
-
-def _triggers(services: Services) -> CompactionTriggers | None:
-    if not services.run:
-        return None
-    return CompactionTriggers.of(services.compaction)
 
 
 def _merges(spec: BucketIngestSpec) -> MergeTriggers | None:

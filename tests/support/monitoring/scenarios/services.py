@@ -70,6 +70,22 @@ SCENARIOS: tuple[Scenario, ...] = (
         fires_at=("20m",),
     ),
     Scenario(
+        "BucketIngestBaseFilesLate",
+        "five minutes are promised: compactions keep it, then none ends, then one does",
+        {
+            **_ages(" ".join(["0+30x9"] * 4) + " 0+30x40 0x60"),
+            of("bucketingest_read_optimized_limit_seconds", pod="d"): "300x200",
+        },
+        fires_at=("32m", "38m"),
+        silent_at=("10m", "28m", "42m"),
+    ),
+    Scenario(
+        "BucketIngestBaseFilesLate",
+        "nothing is promised",
+        _ages("3000x100"),
+        silent_at=("30m",),
+    ),
+    Scenario(
         "BucketIngestCompactionLate",
         "the job does not compact the table",
         {of("bucketingest_oldest_log_seconds", pod="d"): "90000x100"},

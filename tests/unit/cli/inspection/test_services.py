@@ -45,6 +45,8 @@ def test_log_files_that_are_not_merged_and_their_age() -> None:
     assert (found.log_files, found.log_bytes) == (len(logs), sum(each.size for each in logs))
     assert (found.unmerged_groups, found.without_base, found.base_bytes) == (4, 4, 0)
     assert found.read_optimized_age == found.oldest[0].oldest_log_age > 0
+    assert found.snapshot_age is not None
+    assert 0 < found.snapshot_age <= found.read_optimized_age
     assert found.due.compaction_file_groups == 4
 
 

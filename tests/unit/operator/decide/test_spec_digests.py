@@ -16,6 +16,7 @@ from support.operator.observations import bucket_ingest
 CHANGES: list[dict[str, Any]] = [
     {"commit": {"interval": "45s"}},
     {"services": {"mode": "inline"}},
+    {"slo": {"readOptimizedFreshness": "5m"}},
     {"spark": {"image": "registry/job:2"}},
     {"transform": {"sql": "SELECT 1"}},
 ]

@@ -11,7 +11,9 @@ from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.table.file_view import FileView, build_file_view
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.compaction.choose import OPEN_BYTES, CompactionTriggers, due_groups, plan_of
+from bucketingest.services.compaction.choose import OPEN_BYTES, CompactionTriggers, due_groups, look_after, plan_of
+from bucketingest.spec.fields.runtime import Slo
+from bucketingest.spec.fields.services import Services
 from bucketingest.storage.interface import ObjectInfo
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -48,6 +50,48 @@ def why(found: FileView, triggers: CompactionTriggers = DEFAULTS) -> str | None:
 def test_a_group_is_due_by_the_age_of_its_oldest_log_file() -> None:
     assert why(view((at(59), 1))) is None
     assert why(view((at(60), 1), (at(1), 1))) == "its oldest log file is 1:00:00 old"
+
+
+PROMISED = CompactionTriggers.of(Services(), Slo.model_validate({"readOptimizedFreshness": "5m"}))
+
+
+def test_a_promise_makes_groups_with_new_rows_due_by_age_alone_so_none_is_rewritten_twice_meanwhile() -> None:
+    assert due_groups(view(base=(at(600), MIB)), (), PROMISED, NOW)[0] == [], "no new rows"
+    assert why(view((at(3.75), 1)), PROMISED) == "its oldest log file is 0:03:45 old"
+    many = [(at(n / 100), MIB) for n in range(1, 370)]
+    assert why(view(*many, base=(at(9), 1)), DEFAULTS)
+    assert due_groups(view(*many, base=(at(9), 1)), (), PROMISED, NOW)[0] == []
+
+
+def test_of_groups_with_equally_old_log_files_the_smallest_comes_first() -> None:
+    objects, names = [], []
+    for file_id, minutes, size in (("a", 61, 3), ("b", 61, 2), ("c", 62, 9), ("d", 61, 1)):
+        full = f"{file_id * 8}-0000-0000-0000-000000000000-0"
+        base = at(90)
+        objects += [(f"eu/{LogFileName(full, at(minutes), 1)}", 1), (f"eu/{BaseFileName(full, base)}", size * MIB)]
+        names += [f"{at(minutes)}_{at(minutes)}.deltacommit", f"{base}_{base}.commit"]
+    infos = [ObjectInfo(path, size, NOW, None) for path, size in objects]
+    due, _ = due_groups(build_file_view(infos, Timeline.of_file_names(sorted(set(names)))), (), DEFAULTS, NOW)
+    assert [each.operation.file_id[0] for each in due] == ["c", "d", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("oldest", "triggers", "seconds"),
+    [
+        (None, PROMISED, 60),
+        (0, PROMISED, 60),
+        (3.5, PROMISED, 15 + 10),  # a ninth of 225 s at least
+        (3, PROMISED, 45),
+        (9, PROMISED, 25),
+        (59.5, DEFAULTS, 60),
+        (0.5, CompactionTriggers(log_age=timedelta(seconds=45)), 15),
+    ],
+)
+def test_the_next_look_is_when_the_oldest_log_file_is_due(
+    oldest: float | None, triggers: CompactionTriggers, seconds: float
+) -> None:
+    oldest_at = None if oldest is None else NOW - timedelta(minutes=oldest)
+    assert look_after(oldest_at, triggers, NOW, timedelta(minutes=1)) == timedelta(seconds=seconds)
 
 
 def test_a_group_is_due_by_the_number_of_its_log_files_however_large_its_base_file() -> None:

@@ -194,7 +194,11 @@ def test_what_figures_are_compared_with_is_the_resources() -> None:
     document["spec"]["table"]["path"] = "s3://lake/rates"
     document["spec"]["checkpoint"] = {"path": "/var/lib/bucketingest/checkpoint"}
     assert not Targets.of(BucketIngest.model_validate(document)).checkpoint_stays
+    document["spec"] |= {"services": {}, "slo": {"readOptimizedFreshness": "5m"}}
+    promised = scrape(watching(Progress(0.0), Targets.of(BucketIngest.model_validate(document))))
+    assert promised["bucketingest_read_optimized_limit_seconds", ""] == 300
     found = scrape(watching(Progress(0.0), targets))
+    assert ("bucketingest_read_optimized_limit_seconds", "") not in found
     assert found["bucketingest_commit_lag_limit_seconds", ""] == 120
     assert found["bucketingest_inflight_age_limit_seconds", ""] == 180
     assert found["bucketingest_buffer_limit_bytes", ""] == 64 * 1024**2

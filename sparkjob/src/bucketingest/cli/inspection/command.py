@@ -64,7 +64,7 @@ def _rules(spec: BucketIngestSpec) -> Rules:
     target = spec.table.index.target_file_size or DEFAULT_TARGET_FILE_SIZE
     merges = MergeTriggers(target, merging.small_percent, merging.min_groups)
     return Rules(
-        CompactionTriggers.of(services.compaction),
+        CompactionTriggers.of(services, spec.slo),
         Retention.of(services.clean),
         ArchiveRules.of(services.archive),
         merges,

@@ -220,10 +220,10 @@ class DueServices:
     """The strictest first."""
     log_age: float
     """Seconds: limit of the age of a log file."""
-    log_files: int
-    """Limit of the log files of a file group."""
-    log_ratio: float
-    """Limit of what the log files cost reads by what the base file costs a compaction."""
+    log_files: int | None
+    """Limit of the log files of a file group; None: by age alone, as slo.readOptimizedFreshness promises."""
+    log_ratio: float | None
+    """Limit of what the log files cost reads by what the base file costs a compaction; None: by age alone."""
     retain: float | None
     """Seconds for which superseded files stay; None: by versions."""
     versions: int | None
@@ -244,6 +244,8 @@ class ServicesReport:
     log_files: int
     log_bytes: int
     base_bytes: int
+    snapshot_age: float | None
+    """Seconds since the newest commit, which snapshot readers see; None without one."""
     read_optimized_age: float | None
     """Seconds since the request of the oldest log file's instant: so far behind are read-optimized queries. None
     without log files.

@@ -59,6 +59,7 @@ def services_report(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> 
     groups = current_groups(snapshot.view, snapshot.replaced)
     unmerged = [_unmerged(each, snapshot) for each in groups if each.slices[-1].log_files]
     unmerged.sort(key=lambda each: (-each.oldest_log_age, each.partition_path, each.file_id))
+    commits = snapshot.timeline.completed_commits
     bases = (each.slices[-1].base_file for each in groups)
     return ServicesReport(
         unmerged_groups=len(unmerged),
@@ -66,6 +67,7 @@ def services_report(storage: Storage, snapshot: TableSnapshot, rules: Rules) -> 
         log_files=sum(each.log_files for each in unmerged),
         log_bytes=sum(each.log_bytes for each in unmerged),
         base_bytes=sum(each.size for each in bases if each is not None),
+        snapshot_age=_age(commits[-1].completion_time or "", snapshot) if commits else None,
         read_optimized_age=unmerged[0].oldest_log_age if unmerged else None,
         oldest=tuple(unmerged[:OLDEST_SHOWN]),
         pending=tuple(_pending(storage, snapshot)),

@@ -17,8 +17,9 @@ def show_services(services: ServicesReport, console: Console) -> None:
         f"{services.without_base:,} of them without a base file; MB: logs {megabytes(services.log_bytes)}, base files "
         f"{megabytes(services.base_bytes)}"
     )
-    if services.read_optimized_age is not None:
-        console.print(f"read-optimized queries are {age(services.read_optimized_age)} behind")
+    if services.snapshot_age is not None:
+        bases = services.snapshot_age if services.read_optimized_age is None else services.read_optimized_age
+        console.print(f"snapshot readers: {age(services.snapshot_age)}, base-file readers: {age(bases)}")
     _show_due(services.due, console)
     if services.oldest:
         title = "Oldest log files"
@@ -41,9 +42,11 @@ def _show_due(due: DueServices, console: Console) -> None:
     compaction = "unknown" if due.compaction_file_groups is None else f"{due.compaction_file_groups:,} file groups"
     clean = "unknown" if due.clean_files is None else f"{due.clean_files:,} files"
     stay = f"superseded for {age(due.retain)}" if due.retain is not None else f"older than {due.versions} versions"
+    reasons = f"a log file of {age(due.log_age)}"
+    if due.log_files is not None and due.log_ratio is not None:
+        reasons += f", {due.log_files} log files, or logs that cost {due.log_ratio:.0%} of the base file"
     console.print(
-        f"due: compaction of {compaction} (a log file of {age(due.log_age)}, {due.log_files} log files, or logs that "
-        f"cost {due.log_ratio:.0%} of the base file); clean of {clean} ({stay}); archive of up to "
+        f"due: compaction of {compaction} ({reasons}); clean of {clean} ({stay}); archive of up to "
         f"{due.archive_instants:,} commits"
     )
     for pin in due.archive_pins:

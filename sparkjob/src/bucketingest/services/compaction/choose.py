@@ -14,7 +14,8 @@ from typing import Final, Self
 from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan, operation_metrics
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, FileView, Group
 from bucketingest.hudi.timeline.instant_time import parse_time
-from bucketingest.spec.fields.services import Compaction
+from bucketingest.spec.fields.runtime import Slo
+from bucketingest.spec.fields.services import Services
 
 _MIB: Final = 1024**2
 OPEN_BYTES: Final = _MIB
@@ -29,18 +30,23 @@ keeps tiny file groups from being merged after each commit.
 class CompactionTriggers:
     """What makes a file slice due: one of these is enough."""
 
-    log_files: int = 50
-    """Log files of the slice: a snapshot read opens them all."""
-    log_ratio: float = 0.5
+    log_files: int | None = 50
+    """Log files of the slice: a snapshot read opens them all. None: any number."""
+    log_ratio: float | None = 0.5
     """Cost of reading the log files against that of writing the base file. At 0.5 each log file makes compactions
-    write at most twice its own bytes and `OPEN_BYTES`, whatever the size of the base file.
+    write at most twice its own bytes and `OPEN_BYTES`, whatever the size of the base file. None: any cost.
     """
     log_age: timedelta = timedelta(hours=1)
     """Age of the oldest log file: a read-optimized read is at most so far behind."""
 
     @classmethod
-    def of(cls, compaction: Compaction) -> Self:
-        """Those of a resource."""
+    def of(cls, services: Services, slo: Slo) -> Self:
+        """Those of a resource. A promise to readers of base files is kept by age alone: no other reason writes the same
+        base file twice meanwhile. The last quarter of it is for the merge.
+        """
+        if (promise := slo.read_optimized_freshness) is not None:
+            return cls(None, None, promise * 3 / 4)
+        compaction = services.compaction
         return cls(compaction.log_files, compaction.log_percent / 100, compaction.log_age)
 
 
@@ -52,12 +58,15 @@ class Due:
     why: str
     age: timedelta
     """Of its oldest log file."""
+    size: int
+    """Bytes of its base file."""
 
 
 def due_groups(
     view: FileView, busy: Collection[Group], triggers: CompactionTriggers, now: datetime
 ) -> tuple[list[Due], frozenset[Group]]:
-    """The groups to merge, those with the oldest log files first, and the groups with log files that are left out.
+    """The groups to merge, and the groups with log files that are left out. First come those with the oldest log files;
+    of these the smallest, so that most are done soon.
 
     `busy`: groups that are replaced or in a pending table service. A second pending operation of a group would make
     every reader of Hudi's fail (1.2.0: AbstractTableFileSystemView).
@@ -74,9 +83,22 @@ def due_groups(
         if why is None:
             left_out.add(place)
         else:
-            due.append(Due(_operation(group, latest), why, age))
-    due.sort(key=lambda each: (-each.age, each.operation.group))
+            size = 0 if latest.base_file is None else latest.base_file.size
+            due.append(Due(_operation(group, latest), why, age, size))
+    due.sort(key=lambda each: (-each.age, each.size, each.operation.group))
     return due, frozenset(left_out)
+
+
+def look_after(
+    oldest_at: datetime | None, triggers: CompactionTriggers, now: datetime, longest: timedelta
+) -> timedelta:
+    """Time to the next look at the table: when the oldest log file, of this time, is due; at most `longest`.
+
+    A file group that may not be merged now is not looked for all the time: a ninth of `log_age` at least.
+    """
+    shortest = min(longest, triggers.log_age / 9)
+    due_in = longest if oldest_at is None else oldest_at + triggers.log_age - now
+    return min(max(due_in, shortest), longest)
 
 
 def plan_of(
@@ -94,12 +116,12 @@ def _why(latest: FileSlice, age: timedelta, triggers: CompactionTriggers) -> str
 def _reasons(latest: FileSlice, age: timedelta, triggers: CompactionTriggers) -> Iterator[str]:
     if age >= triggers.log_age:
         yield f"its oldest log file is {age} old"
-    if len(latest.log_files) >= triggers.log_files:
+    if triggers.log_files is not None and len(latest.log_files) >= triggers.log_files:
         yield f"it has {len(latest.log_files)} log files"
     log_bytes = sum(log.size for log in latest.log_files)
     base_bytes = 0 if latest.base_file is None else latest.base_file.size
     read = log_bytes + OPEN_BYTES * len(latest.log_files)
-    if read >= triggers.log_ratio * (base_bytes + MERGE_BYTES):
+    if triggers.log_ratio is not None and read >= triggers.log_ratio * (base_bytes + MERGE_BYTES):
         yield f"its {len(latest.log_files)} log files have {log_bytes} bytes, its base file {base_bytes}"
 
 

@@ -179,7 +179,7 @@ class Upgrade(SpecModel):
 
 
 class Slo(SpecModel):
-    """What the pipeline promises to readers; used for metrics and alerts."""
+    """What the pipeline promises to readers; used for metrics and alerts, and by compaction."""
 
     commit_latency: Annotated[timedelta, DurationText("1s", "168h")] = Field(
         default=timedelta(seconds=60),
@@ -194,5 +194,15 @@ class Slo(SpecModel):
         description=(
             "Longest time for which readers may wait for available input: while there is input, the last commit is "
             "at most this old. Without it no alert on freshness. Longer than commit.interval in mode interval."
+        ),
+    )
+    read_optimized_freshness: Annotated[timedelta, DurationText("1m", "1h")] | None = Field(
+        default=None,
+        alias="readOptimizedFreshness",
+        description=(
+            "Longest time for which readers of base files alone (Trino, ClickHouse, NAME_ro) lack a committed row; 1m "
+            "to 1h, and at least twice commit.interval in mode interval. The job then compacts each file group with "
+            "new rows when three quarters of it are over, and for no other reason: logAge, logFiles and logPercent of "
+            "services.compaction do not count."
         ),
     )

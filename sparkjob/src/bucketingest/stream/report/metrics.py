@@ -120,7 +120,11 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ("log_files", "Log files that no compaction has merged, as of the last look.", lambda now: _backlog(now).log_files),
     ("log_bytes", "Their bytes.", lambda now: _backlog(now).size),
     ("small_groups", "Small file groups that may be merged, as of the last look.", _small_groups),
-    ("oldest_log_seconds", "Age of the oldest of them; 0 without one.", lambda now: now.oldest_log_age or 0.0),
+    (
+        "oldest_log_seconds",
+        "Age of the oldest of them, whose rows base files lack; 0 without one.",
+        lambda now: now.oldest_log_age or 0.0,
+    ),
     (
         "compaction_seconds",
         "Age of the pending compaction; 0 without one.",
@@ -187,6 +191,8 @@ class Targets:
     """0: the table has none."""
     log_age_limit: float | None = None
     """None: the job does not compact the table."""
+    read_optimized_limit: float | None = None
+    """None: nothing is promised to readers of base files."""
     checkpoint_stays: bool = True
     """False: a missing checkpoint at the next start is expected: it is on the driver's disk, the table is not."""
 
@@ -201,12 +207,20 @@ class Targets:
             buffer_bytes_limit=spec.table.memory_per_task,
             buckets=spec.table.index.buckets if spec.table.index.type == "bucket" else 0,
             log_age_limit=spec.services.compaction.log_age.total_seconds() if spec.services.run else None,
+            read_optimized_limit=None
+            if (promise := spec.slo.read_optimized_freshness) is None
+            else promise.total_seconds(),
             checkpoint_stays=_is_local(resource.checkpoint_path) == _is_local(spec.table.path),
         )
 
 
 _LIMITS: Final[tuple[tuple[str, str, Callable[[Targets], float | None]], ...]] = (
     ("log_age_limit_seconds", "services.compaction.logAge of the resource.", lambda wanted: wanted.log_age_limit),
+    (
+        "read_optimized_limit_seconds",
+        "slo.readOptimizedFreshness of the resource.",
+        lambda wanted: wanted.read_optimized_limit,
+    ),
     ("commit_lag_limit_seconds", "health.maxCommitLag of the resource.", lambda wanted: wanted.commit_lag_limit),
     ("inflight_age_limit_seconds", "health.maxInflightAge of the resource.", lambda wanted: wanted.inflight_age_limit),
     ("buffer_limit_bytes", "table.memoryPerTask of the resource.", lambda wanted: wanted.buffer_bytes_limit),
