@@ -30,7 +30,7 @@ _OF_A_SLOW_STORE = "each commit takes two minutes: a slow store"
 PAGES: Final = {
     "base-files-late": PageDrill(
         "nothing is compacted, and base files are promised to be fresh",
-        {'"ServicesHealthy"': "InTime", "patch": "patched"},
+        {'"ServicesHealthy"': "CompactionLate", "patch": "patched"},
     ),
     "bucket-skew": PageDrill("all rows go to one bucket", {"table.index": '"buckets":8'}),
     "catalog-late": PageDrill("a metastore is away", {'"CatalogSynced"': "it does not answer"}),

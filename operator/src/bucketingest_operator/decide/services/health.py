@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from bucketingest.spec.fields.services import Services
 from bucketingest.spec.job_report import CompactionWork, Pin, ServicesReport
 from bucketingest_operator.decide.status import Truth
 from bucketingest_operator.manifests.names import Names
@@ -24,8 +23,8 @@ _LATE_MIN: Final = timedelta(minutes=10)
 Verdict = tuple[Truth, str, str]
 
 
-def judge_services(seen: Observation, report: ServicesReport, services: Services, names: Names) -> Verdict:
-    """Value, reason and message of the condition. The message changes only with the reason: each change is a write."""
+def judge_services(seen: Observation, report: ServicesReport, log_age: timedelta, names: Names) -> Verdict:
+    """Value, reason and message of the condition. `log_age`: how old log files may get. The message changes only with the reason: each change is a write."""
     if report.damaged_files:
         return "False", "DataFilesDamaged", _damage(report)
     if report.job is not None:
@@ -34,7 +33,7 @@ def judge_services(seen: Observation, report: ServicesReport, services: Services
             return "False", *trouble
     if report.failing >= FAILS_AGAIN:
         return "False", "StepsFail", f"Steps of table services fail one after the other: {report.last_failure}"
-    limit = max(services.compaction.log_age * 3 / 2, _LATE_MIN)
+    limit = max(log_age * 3 / 2, _LATE_MIN)
     if _is_before(report.compacting_at, seen.now - limit):
         return (
             "False",

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import pytest
 
-from bucketingest.spec.fields.services import Services
 from bucketingest.spec.job_report import CompactionWork, DamagedFile, Pin, ServicesReport
 from bucketingest_operator.decide.plan import EmitEvent
 from bucketingest_operator.decide.reconcile import reconcile
@@ -71,7 +70,7 @@ def seen(*jobs: CompactionJob, refusal: Refusal | None = None) -> Observation:
     ],
 )
 def test_what_is_wrong(observation: Observation, said: ServicesReport, value: str, reason: str) -> None:
-    assert judge_services(observation, said, Services(), NAMES)[:2] == (value, reason)
+    assert judge_services(observation, said, timedelta(hours=1), NAMES)[:2] == (value, reason)
 
 
 def test_a_trouble_is_an_event_once() -> None:
@@ -84,10 +83,10 @@ def test_a_trouble_is_an_event_once() -> None:
 
 
 def test_the_condition_names_the_damaged_file_and_what_pins() -> None:
-    said = judge_services(seen(), services(damaged_files=20, damage=(DAMAGED,)), Services(), NAMES)[2]
+    said = judge_services(seen(), services(damaged_files=20, damage=(DAMAGED,)), timedelta(hours=1), NAMES)[2]
     assert said == (
         "20 data files are gone or too short. eu/a.parquet of instant 20261121110000000: it is gone. "
         "Run bucketingest inspect."
     )
-    said = judge_services(seen(), services(pins=(pin("archive", 8),)), Services(), NAMES)[2]
+    said = judge_services(seen(), services(pins=(pin("archive", 8),)), timedelta(hours=1), NAMES)[2]
     assert said == "The table's archive cannot go on: the file group a cannot be merged"
