@@ -24,7 +24,10 @@ Verdict = tuple[Truth, str, str]
 
 
 def judge_services(seen: Observation, report: ServicesReport, log_age: timedelta, names: Names) -> Verdict:
-    """Value, reason and message of the condition. `log_age`: how old log files may get. The message changes only with the reason: each change is a write."""
+    """Value, reason and message of the condition. `log_age`: how old log files may get.
+
+    The message changes only with the reason: each change is a write.
+    """
     if report.damaged_files:
         return "False", "DataFilesDamaged", _damage(report)
     if report.job is not None:
