@@ -125,7 +125,7 @@ class JsonMessages:
         if kind < 0.8:
             return self._random.choice(("true", "false", "null", "True", "nul", "truefalse"))
         if kind < 0.801:
-            levels = self._random.choice((150, 890, 996, 997, 998, 999, 1000, 1500))
+            levels = self._random.choice((150, 400, 496, 497, 498, 499, 500, 501, 1500))
             return "[" * levels + "]" * levels
         if depth > 3:
             return "{}"

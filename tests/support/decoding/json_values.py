@@ -9,12 +9,28 @@ SCHEMA: Final = (
     "wide DECIMAL(38,18), whole DECIMAL(5,0), paid BOOLEAN, day DATE, at TIMESTAMP, "
     "address STRUCT<city: STRING, zip: INT, since: DATE, inner: STRUCT<at: TIMESTAMP, score: DOUBLE>>, "
     "lines ARRAY<STRUCT<sku: STRING, price: DECIMAL(8,3), at: TIMESTAMP>>, tags ARRAY<STRING>, "
-    "grid ARRAY<ARRAY<INT>>, days ARRAY<DATE>"
+    "grid ARRAY<ARRAY<INT>>, days ARRAY<DATE>, attributes MAP<STRING, DECIMAL(5,1)>, raw BINARY, tiny TINYINT"
 )
 
 NAMES: Final = (
     *("id", "small", "quantity", "big", "ratio", "weight", "amount", "wide", "whole", "paid", "day", "at"),
-    *("address", "lines", "tags", "grid", "days", "city", "zip", "since", "inner", "score", "sku", "price"),
+    *(
+        "address",
+        "lines",
+        "tags",
+        "grid",
+        "days",
+        "attributes",
+        "raw",
+        "tiny",
+        "city",
+        "zip",
+        "since",
+        "inner",
+        "score",
+        "sku",
+        "price",
+    ),
     *("unknown", "ID", "", "a b", "_bucketingest_row", "_bucketingest_corrupt", "ü", "🦔"),
 )
 
@@ -199,4 +215,7 @@ GOOD: Final = {
     "tags": ('["x", "y", null]', "[]"),
     "grid": ("[[1, 2], [], null, [3]]", "[]"),
     "days": ('["2026-01-01", null]', "[]"),
+    "attributes": ('{"a": 1.5, "b": null, "a": "2"}', "{}", "null"),
+    "raw": ('"AP8="', '""'),
+    "tiny": ("-128", "127"),
 }

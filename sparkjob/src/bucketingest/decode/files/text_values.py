@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.decode.json.columns import converted
-from bucketingest.decode.json.times import parse_date, parse_timestamp
 
 Mask = npt.NDArray[np.bool_]
 
@@ -35,7 +34,7 @@ _NUMBER_TEXT: Final = r"^[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3
 
 def unreadable_type(columns: pa.Schema) -> pa.DataType | None:
     """A type that no text is read as; None if there is none."""
-    return next((field.type for field in columns if _one_of(field.type) is None and not _is_text(field.type)), None)
+    return next((kind for kind in columns.types if not (_is_text(kind) or _is_time(kind) or _one_of(kind))), None)
 
 
 def column_of_text(text: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, Mask]:
@@ -43,6 +42,9 @@ def column_of_text(text: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, M
     if _is_text(kind):
         return text.cast(kind), np.zeros(len(text), np.bool_)
     trimmed = pc.utf8_trim(text, characters=_SPACES)
+    if _is_time(kind):
+        made, bad = converted(trimmed, kind)
+        return made, np.zeros(len(text), np.bool_) if bad is None else bad
     if (made := _in_bulk(trimmed, kind)) is not None:
         return made, np.zeros(len(text), np.bool_)
     return _one_by_one(trimmed, kind)
@@ -52,11 +54,12 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date32(kind) or pa.types.is_timestamp(kind))
+
+
 def _in_bulk(text: pa.StringArray, kind: pa.DataType) -> pa.Array | None:
     """None if a text has another form, or is no value."""
-    if pa.types.is_temporal(kind):
-        made, doubts = converted(text, kind)
-        return made if doubts is None else None
     if pa.types.is_boolean(kind):
         return None
     form = _WHOLE_TEXT if pa.types.is_integer(kind) else _NUMBER_TEXT
@@ -82,9 +85,7 @@ def _one_by_one(text: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, Mask
         value = None if each is None else read(each)
         bad[at] = each is not None and value is None
         values.append(value)
-    storage = pa.int64() if pa.types.is_timestamp(kind) else pa.int32() if pa.types.is_date(kind) else kind
-    made = pa.array(values, storage)
-    return (made if storage == kind else made.view(kind)), bad
+    return pa.array(values, kind), bad
 
 
 def _one_of(kind: pa.DataType) -> Callable[[str], Any] | None:
@@ -98,10 +99,6 @@ def _one_of(kind: pa.DataType) -> Callable[[str], Any] | None:
         return lambda text: _decimal(text, kind.precision, kind.scale)
     if pa.types.is_boolean(kind):
         return lambda text: {"true": True, "false": False}.get(text.lower())
-    if pa.types.is_date32(kind):
-        return parse_date
-    if pa.types.is_timestamp(kind):
-        return parse_timestamp
     return None
 
 

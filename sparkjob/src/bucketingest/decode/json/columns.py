@@ -1,10 +1,11 @@
 """Types that Arrow's JSON reader would read otherwise than is meant are read as text, and their text in bulk.
 
-What bulk is not sure of is a doubt about the row, which is then decoded by itself.
+A text of a form that is not usual is parsed by itself; what is then no value is a doubt about the row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.decode.json.doubts import Mask
+from bucketingest.decode.json.times import parse_date, parse_timestamp
 from bucketingest.years import DAYS_MAX, DAYS_MIN, MICROS_MAX, MICROS_MIN
 
 _STAMP: Final = "yyyy-MM-ddTHH:mm:ss"
@@ -23,12 +25,12 @@ _DIGITS_MAX: Final = 38
 """Beyond so many, a number that Arrow's reader shifts to the column's scale may become another one."""
 
 
-def is_readable(wanted: pa.DataType) -> bool:
+def is_read_by_arrow(wanted: pa.DataType) -> bool:
     """Whether Arrow's reader can read the type at all."""
     if pa.types.is_struct(wanted):
-        return all(is_readable(wanted.field(at).type) for at in range(wanted.num_fields))
+        return all(is_read_by_arrow(wanted.field(at).type) for at in range(wanted.num_fields))
     if pa.types.is_list(wanted):
-        return is_readable(wanted.value_type)
+        return is_read_by_arrow(wanted.value_type)
     return not (pa.types.is_map(wanted) or pa.types.is_binary(wanted))
 
 
@@ -52,11 +54,13 @@ def read_type(wanted: pa.DataType, unit: int = 0) -> pa.DataType:
 def converted(array: pa.Array, wanted: pa.DataType, unit: int = 0) -> tuple[pa.Array, Mask | None]:
     """The array in the wanted type, and the rows that are doubtful (None: none), whose values do not count."""
     if pa.types.is_timestamp(wanted):
-        return _of_numbers(array, wanted, unit) if unit else _timestamps(array, wanted)
+        if unit:
+            return _of_numbers(array, wanted, unit)
+        return _completed(array, *_timestamps(array, wanted), parse_timestamp)
     if pa.types.is_date(wanted):
-        return _dates(array)
+        return _completed(array, *_dates(array), parse_date)
     if pa.types.is_floating(wanted):
-        return array, _infinite(array)
+        return array, _infinite_or_minus_zero(array)
     if pa.types.is_decimal(wanted):
         return _decimals(array, wanted)
     if pa.types.is_struct(wanted):
@@ -97,9 +101,10 @@ def either(one: Mask | None, other: Mask | None) -> Mask | None:
     return one | other
 
 
-def _infinite(array: pa.Array) -> Mask | None:
-    """A number that is too large becomes infinity."""
-    doubted = np.isinf(pc.fill_null(array, 1.0).to_numpy(zero_copy_only=False))
+def _infinite_or_minus_zero(array: pa.Array) -> Mask | None:
+    """A number that is too large becomes infinity; and 0 has no sign if it was written without a point."""
+    values = pc.fill_null(array, 1.0).to_numpy(zero_copy_only=False)
+    doubted = np.isinf(values) | ((values == 0) & np.signbit(values))
     return doubted if doubted.any() else None
 
 
@@ -128,6 +133,20 @@ def _too_large(array: pa.Array) -> Mask:
     raw = memoryview(buffers[1])[array.offset * width :]
     parts = (raw[at * width : (at + 1) * width] for at in range(len(array)))
     return np.array([abs(int.from_bytes(part, "little", signed=True)) >= limit for part in parts], np.bool_)
+
+
+def _completed(
+    array: pa.Array, values: pa.Array, doubted: Mask | None, parse: Callable[[str], int | None]
+) -> tuple[pa.Array, Mask | None]:
+    """With the values of those that have another form than the usual one."""
+    if doubted is None:
+        return values, None
+    parsed = [parse(text) for text in array.filter(pa.array(doubted)).to_pylist()]
+    values = pc.replace_with_mask(values, pa.array(doubted), pa.array(parsed, values.type))
+    if None not in parsed:
+        return values, None
+    doubted[doubted] = [value is None for value in parsed]
+    return values, doubted
 
 
 def _dates(array: pa.Array) -> tuple[pa.Array, Mask | None]:

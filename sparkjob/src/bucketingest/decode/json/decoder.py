@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from bucketingest.decode.json.alike.reader import AlikeReader
 from bucketingest.decode.json.blocks import BlockReader
-from bucketingest.decode.json.columns import converted, either, is_readable, read_type
-from bucketingest.decode.json.doubts import Block
-from bucketingest.decode.json.exact import ExactDecoder
+from bucketingest.decode.json.columns import converted, either, is_read_by_arrow, read_type
+from bucketingest.decode.json.doubts import Block, is_utf8
+from bucketingest.decode.json.exact import ExactDecoder, TypedReader
 from bucketingest.decode.rows import Bulk, Decoded, batch, with_value
 
 
@@ -22,10 +22,11 @@ class JsonDecoder:
         self.schema = schema
         self._unit = unit
         self._exact = ExactDecoder(schema, unit)
-        self._is_readable = all(is_readable(field.type) for field in schema)
-        read = pa.schema([field.with_type(read_type(field.type, unit)) for field in schema])
+        self._is_read_by_arrow = all(is_read_by_arrow(field.type) for field in schema)
+        self._read_schema = read = pa.schema([field.with_type(read_type(field.type, unit)) for field in schema])
         self._alike = AlikeReader(read)
         self._blocks = BlockReader(read)
+        self._typed = TypedReader(read, unit)
 
     def __reduce__(self) -> tuple[type[JsonDecoder], tuple[pa.Schema, int]]:
         return JsonDecoder, (self.schema, self._unit)
@@ -36,8 +37,7 @@ class JsonDecoder:
         if not len(messages):
             return Decoded(batch([], self.schema), refused, 0)
         block = Block(messages)
-        none = Bulk(batch([], self.schema), np.ones(len(block), np.bool_))
-        return (self._in_bulk(block) if self._is_readable else none).completed(
+        return self._in_bulk(block).completed(
             lambda at: self._exact.decode(block.message(at)), "character", numbers, refused
         )
 
@@ -58,16 +58,29 @@ class JsonDecoder:
 
     def _read(self, block: Block) -> tuple[pa.Table, npt.NDArray[np.int64]]:
         """Rows in order, before their columns have the wanted types, and the numbers of their messages."""
-        alike = self._alike.read(block.lines) if block.is_utf8 else []
-        tables = [pa.Table.from_batches([part.rows]) for part in alike]
-        numbers = [part.numbers for part in alike]
-        left = np.delete(np.arange(len(block)), np.concatenate(numbers)) if alike else np.arange(len(block))
+        tables: list[pa.Table] = []
+        numbers: list[npt.NDArray[np.int64]] = []
+        left = np.arange(len(block))
+
+        def take(rows: pa.RecordBatch | pa.Table, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+            tables.append(pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows)
+            numbers.append(found)
+            return np.delete(left, np.searchsorted(left, found))
+
+        if self._is_read_by_arrow:
+            for part in self._alike.read(block.lines) if block.is_utf8 else []:
+                left = take(part.rows, part.numbers)
+            if left.size:
+                rest = block if left.size == len(block) else block.only(left)
+                table, found = self._read_by_arrow(rest)
+                left = take(table, left[found])
+        if not block.is_utf8:
+            left = np.array([at for at in left.tolist() if is_utf8(block.message(at))], np.int64)
         if left.size:
-            table, found = self._read_by_arrow(block.only(left) if alike else block)
-            tables.append(table)
-            numbers.append(left[found])
-        if len(tables) == 1:
-            return tables[0], numbers[0]
+            rows, found = self._typed.read(block.lines.take(pa.array(left)))
+            take(rows, left[found])
+        if len(tables) <= 1:
+            return (tables[0], numbers[0]) if tables else (self._read_schema.empty_table(), left)
         together = np.concatenate(numbers)
         order = np.argsort(together, kind="stable")
         return pa.concat_tables(tables).take(pa.array(order)), together[order]

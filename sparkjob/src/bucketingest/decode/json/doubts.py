@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.decode.json.scanner import DEPTH_MAX, NUMBER_LENGTH_MAX
-
 Mask = npt.NDArray[np.bool_]
 
 _SPACE: Final = 32
@@ -26,13 +24,9 @@ _SPACES_MAX: Final = 3
 _TO_TABS: Final = bytes.maketrans(b"\r\n", b"\t\t")
 _NOT_FINITE: Final = re.compile(rb"[:,\[\s-](?:NaN|Inf(?:inity)?)(?=[\s,}\]])")
 
-_DEPTH: Final = DEPTH_MAX - 100
-_DIGITS: Final = NUMBER_LENGTH_MAX - 100
+LEVELS_MAX: Final = 500
+"""Objects and arrays inside each other."""
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-_LONG_NUMBER: Final = re.compile(rb"[0-9.eE+-]{%d}" % _DIGITS)
-_OF_NUMBER: Final = np.isin(np.arange(256), list(b"0123456789.eE+-"))
-_STRIDE: Final = _DIGITS // 2 - 1
-"""Of a long number at least two neighbours are seen among bytes this far apart."""
 
 
 class Block:
@@ -65,7 +59,11 @@ class Block:
     @cached_property
     def is_utf8(self) -> bool:
         """Whether all messages are."""
-        return _is_utf8(self.lines)
+        try:
+            self.lines.cast(pa.string())
+        except pa.ArrowInvalid:
+            return False
+        return True
 
     def message(self, at: int) -> bytes:
         """The bytes of one message."""
@@ -73,19 +71,18 @@ class Block:
 
     def doubted(self) -> Mask:
         """True for each message that is to be decoded by itself."""
-        lengths = self.ends - self.starts
         doubted = self._without_braces()
         if self._has_controls:
             used = self.bytes[self._used]
             doubted[self._rows_at(np.flatnonzero((used < _SPACE) & ~_ALLOWED_BELOW_SPACE[used]))] = True
         if not self.is_utf8:
             for at in np.flatnonzero(~doubted):
-                doubted[at] = not _is_utf8(self.lines.slice(at, 1))
+                doubted[at] = not is_utf8(self.message(at))
         if self._has(b"NaN") or self._has(b"Inf"):  # many times faster than the pattern
             found = [match.start() for match in _NOT_FINITE.finditer(self.bytes[self._used].tobytes())]
             doubted[self._rows_at(np.array(found, np.int64))] = True
-        for long in np.flatnonzero((lengths >= min(_DEPTH, _DIGITS)) & ~doubted).tolist():
-            doubted[long] = _may_exceed_limits(self.message(long))
+        for long in np.flatnonzero((self.ends - self.starts > LEVELS_MAX) & ~doubted).tolist():
+            doubted[long] = is_too_deep(self.message(long))
         return doubted
 
     def _has(self, word: bytes) -> bool:
@@ -114,21 +111,20 @@ class Block:
         return np.searchsorted(self.ends - self._used.start, positions, side="right")
 
 
-def _is_utf8(messages: pa.Array) -> bool:
+def is_utf8(message: bytes) -> bool:
+    """Whether it is."""
     try:
-        messages.cast(pa.string())
-    except pa.ArrowInvalid:
+        message.decode()
+    except UnicodeDecodeError:
         return False
     return True
 
 
-def _may_exceed_limits(message: bytes) -> bool:
-    """Whether brackets or a number come near the limits."""
-    if message.count(b"{") + message.count(b"[") >= _DEPTH:
-        bare = np.frombuffer(_STRING.sub(b"", message), np.uint8)
-        opening = np.isin(bare, list(b"{[")).astype(np.int64)
-        closing = np.isin(bare, list(b"}]"))
-        if (opening - closing).cumsum().max(initial=0) >= _DEPTH:
-            return True
-    seen = _OF_NUMBER[np.frombuffer(message, np.uint8)[::_STRIDE]]
-    return bool((seen[1:] & seen[:-1]).any() and _LONG_NUMBER.search(message))
+def is_too_deep(message: bytes) -> bool:
+    """Whether a message, as far as it is JSON, has more than `LEVELS_MAX` levels."""
+    if message.count(b"{") + message.count(b"[") <= LEVELS_MAX:
+        return False
+    bare = np.frombuffer(_STRING.sub(b"", message), np.uint8)
+    opening = np.isin(bare, list(b"{[")).astype(np.int64)
+    closing = np.isin(bare, list(b"}]"))
+    return bool((opening - closing).cumsum().max(initial=0) > LEVELS_MAX)

@@ -1,40 +1,55 @@
-"""One message after the other: slow, and the judge of every message that a block of messages cannot be trusted with."""
+"""One message after the other, with msgspec and types that are made from the columns: what a block of messages cannot
+be trusted with. Rows in bulk of those that have usual values, and the judge of every single one.
+"""
 
 from __future__ import annotations
 
-import base64
-import decimal
+import enum
 import math
 import re
 from collections.abc import Callable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self, TypedDict, cast
 
+import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.decode.json.scanner import (
-    DEPTH_MAX,
-    kind_of,
-    next_member,
-    read_any,
-    read_name,
-    read_number,
-    read_string,
-    skip_space,
-    unexpected,
-)
+from bucketingest.decode.json.doubts import LEVELS_MAX, is_too_deep
 from bucketingest.decode.json.times import parse_date, parse_timestamp, timestamp_of_number
-from bucketingest.decode.rows import Undecodable
+from bucketingest.decode.rows import Undecodable, batch
 
-Reader = Callable[[str, int, int], tuple[Any, int]]
-"""Text, position of a value, brackets open around it → value as Arrow takes it, position behind the value."""
-
+_PLACE: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
 _DECIMAL_TEXT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
-_DECIMAL_LIMIT: Final = 60
-"""Digits before the point above which a number fits no column; the longest has 38."""
-_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""Numbers that JSON has no words for, as text."""
-_CONTEXT: Final = decimal.Context(prec=2 * _DECIMAL_LIMIT, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+_NO_UNIT: Final = "a number is no TIMESTAMP: format.timestamps says whether numbers are seconds, millis or micros"
+_OTHER_UNIT: Final = "{} is beyond the years 0001 to 9999: is its unit that of format.timestamps?"
+
+
+class TypedReader:
+    """Reads many messages into the columns of a schema, and none that is doubtful."""
+
+    def __init__(self, schema: pa.Schema, unit: int = 0) -> None:
+        """`schema`: of types that `columns.read_type` gives; `unit`: see `times.MICROS_OF`."""
+        self._schema = schema
+        self._decoders = [_decoder(schema, unit, text) for text in (str, _Read.by(_text))]
+
+    def read(self, messages: pa.BinaryArray) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+        """The rows, and the numbers of their messages, which are in UTF-8."""
+        values = messages.to_pylist()
+        rows: dict[int, dict[str, Any]] = {}
+        left = [at for at, message in enumerate(values) if not is_too_deep(message)]
+        for decode in self._decoders:
+            failed = []
+            for at in left:
+                try:
+                    rows[at] = decode(values[at])
+                except msgspec.DecodeError:
+                    failed.append(at)
+            left = failed
+        numbers = sorted(rows)
+        return batch([rows[at] for at in numbers], self._schema), np.array(numbers, np.int64)
 
 
 class ExactDecoder:
@@ -42,236 +57,194 @@ class ExactDecoder:
 
     def __init__(self, schema: pa.Schema, unit: int = 0) -> None:
         """`unit`: see `times.MICROS_OF`."""
-        self._read_row = _struct_reader(list(schema), unit)
+        self._decode = _decoder(schema, unit, str)
+        self._decode_verbatim = _decoder(schema, unit, msgspec.Raw)
 
     def decode(self, message: bytes) -> dict[str, Any]:
         """The row, with values that Arrow's constructor takes. Raises Undecodable."""
         try:
-            text = message.decode()
+            message.decode()  # msgspec does not look into what it skips
         except UnicodeDecodeError as error:
             raise Undecodable(error.start, "a byte that is not UTF-8") from error
-        start = skip_space(text, 0)
-        if start == len(text):
-            raise Undecodable(0, "the message is empty")
-        row, at = self._read_row(text, start, 0)
-        at = skip_space(text, at)
-        if at < len(text):
-            raise unexpected(text, at, "the end of the message")
-        if row is None:
-            raise Undecodable(0, "null instead of a row")
-        assert isinstance(row, dict), "it is read as a struct"
+        if is_too_deep(message):
+            raise _NoRow(f"more than {LEVELS_MAX} levels")
+        try:
+            return self._decode(message)
+        except msgspec.DecodeError:
+            pass  # a STRING may have what is no text
+        try:
+            row: dict[str, Any] = _written(self._decode_verbatim(message))
+        except msgspec.DecodeError as error:
+            raise _NoRow(str(error) if message.strip() else "the message is empty") from None
         return row
 
 
-def _reader(arrow_type: pa.DataType, unit: int) -> Reader:
-    """Reads a value that may be null."""
-    if pa.types.is_struct(arrow_type):
-        return _struct_reader([arrow_type.field(at) for at in range(arrow_type.num_fields)], unit)
-    if pa.types.is_list(arrow_type):
-        return _list_reader(_reader(arrow_type.value_type, unit))
-    if pa.types.is_map(arrow_type):
-        return _map_reader(_reader(arrow_type.item_type, unit))
-    if pa.types.is_decimal(arrow_type):
-        return partial(_read_decimal, arrow_type.precision, arrow_type.scale)
-    if arrow_type == pa.timestamp("us", "UTC"):
-        return partial(_read_timestamp, unit)
-    return _READERS[arrow_type]
+class _NoRow(Undecodable):
+    """What msgspec says, with the field but without a position."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(0, why)
+
+    def describe(self, unit: str) -> str:  # noqa: ARG002
+        """See `Undecodable`."""
+        why, field = cast(re.Match[str], _PLACE.fullmatch(self.why)).groups()
+        return f"field {field}: {why}" if field else str(why)
 
 
-def _struct_reader(fields: list[pa.Field], unit: int) -> Reader:
-    readers = {field.name: _reader(field.type, unit) for field in fields}
+def _written(value: Any) -> Any:
+    """With the text of a STRING: of anything but text and null what the message has there, character by character."""
+    match value:
+        case msgspec.Raw():
+            text = bytes(value)
+            return msgspec.json.decode(text) if text[:1] == b'"' or text == b"null" else text.decode()
+        case dict():
+            return {name: _written(inner) for name, inner in value.items()}
+        case list():
+            return [_written(inner) for inner in value]
+    return value
 
-    def read(text: str, at: int, depth: int) -> tuple[dict[str, Any] | None, int]:
-        return _members(text, at, depth, readers.get)
+
+def _decoder(schema: pa.Schema, unit: int, text: Any) -> Callable[[bytes], Any]:
+    def kind(wanted: pa.DataType) -> Any:
+        if pa.types.is_struct(wanted):
+            return members([wanted.field(at) for at in range(wanted.num_fields)])
+        if pa.types.is_list(wanted):
+            return list[kind_or_null(wanted.value_type)]  # type: ignore[misc]
+        if pa.types.is_map(wanted):
+            return dict[str, kind_or_null(wanted.item_type)]  # type: ignore[misc]
+        if pa.types.is_decimal(wanted):
+            return _Read.by(_decimal_reader(wanted))
+        if pa.types.is_timestamp(wanted):
+            return _Read.by(partial(_timestamp, unit))
+        return _KINDS[wanted]
+
+    def kind_or_null(wanted: pa.DataType) -> Any:
+        if pa.types.is_string(wanted):
+            return text if text is msgspec.Raw else text | None
+        return kind(wanted) | None
+
+    def members(fields: list[pa.Field]) -> Any:
+        return TypedDict("object", {field.name: kind_or_null(field.type) for field in fields}, total=False)  # type: ignore[operator]
+
+    return msgspec.json.Decoder(
+        members(list(schema)), dec_hook=lambda kind, value: kind.function(value), float_hook=_Number
+    ).decode
+
+
+class _Number(str):
+    """A number with a point or an exponent, as it is written."""
+
+    __slots__ = ()
+
+
+class _NotFinite(float, enum.Enum):
+    """Numbers that JSON has no words for, as text."""
+
+    NAN = "NaN"
+    INFINITY = "Infinity"
+    MINUS_INFINITY = "-Infinity"
+
+    def __new__(cls, text: str) -> Self:
+        number = float.__new__(cls, text)
+        number._value_ = text
+        return number
+
+
+_WORDS: Final = {str(each._value_): each for each in _NotFinite}
+
+
+class _Read(type):
+    """A type that msgspec does not know: values are made of text (`str`), of whole numbers and of `_Number`s.
+
+    As each value is one of these types for `isinstance`, msgspec takes what a function returns.
+    """
+
+    function: Callable[[Any], Any]
+
+    @classmethod
+    def by(cls, function: Callable[[Any], Any]) -> _Read:
+        """Read by a function that raises ValueError; msgspec says where."""
+        return cls("value", (), {"function": staticmethod(function)})
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return True
+
+
+def _text(value: Any) -> str:
+    """STRING, if the value is surely what the message has there."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() if value:
+            return str(value)
+    raise ValueError
+
+
+def _decimal_reader(wanted: pa.Decimal128Type) -> Callable[[Any], Decimal]:
+    name = f"DECIMAL({wanted.precision},{wanted.scale})"
+    step = Decimal(1).scaleb(-wanted.scale)
+    context = Context(wanted.precision, ROUND_HALF_UP, MIN_EMIN, MAX_EMAX, traps=[InvalidOperation])
+
+    def read(value: Any) -> Decimal:
+        if type(value) is not int and not (isinstance(value, str) and _DECIMAL_TEXT.fullmatch(value)):
+            raise ValueError(f"a number ({name}) is expected, not {_shown(value)}")
+        try:
+            return Decimal(value).quantize(step, context=context)
+        except InvalidOperation:
+            raise ValueError(f"{_shown(value)} does not fit into {name}") from None
 
     return read
 
 
-def _map_reader(reader: Reader) -> Reader:
-    def read(text: str, at: int, depth: int) -> tuple[list[tuple[str, Any]] | None, int]:
-        values, at = _members(text, at, depth, lambda _: reader)
-        return None if values is None else list(values.items()), at
-
-    return read
-
-
-def _members(
-    text: str, at: int, depth: int, reader_of: Callable[[str], Reader | None]
-) -> tuple[dict[str, Any] | None, int]:
-    """The members of an object that have a reader. Of a name that occurs twice the last one counts."""
-    kind = kind_of(text, at)
-    if kind != "object":
-        return _null(kind, at, "an object")
-    values: dict[str, Any] = {}
-    more, at = next_member(text, _opened(at, depth), closing="}", first=True)
-    while more:
-        name, at = read_name(text, at)
-        if (reader := reader_of(name)) is None:
-            at = read_any(text, at, depth + 1)
-        else:
-            try:
-                values[name], at = reader(text, at, depth + 1)
-            except Undecodable as error:
-                error.path.append(name)
-                raise
-        more, at = next_member(text, at, closing="}", first=False)
-    return values, at
+def _float(value: Any) -> float:
+    """FLOAT, of the text: by way of a double it would be rounded twice."""
+    if type(value) is str and value in _WORDS:
+        return _WORDS[value]
+    if type(value) not in {int, _Number}:
+        raise ValueError(f"a number (FLOAT) is expected, not {_shown(value)}")
+    number: float = pa.scalar(str(value)).cast(pa.float32()).as_py()
+    if math.isinf(number):
+        raise ValueError(f"{_shown(value)} does not fit into FLOAT")
+    return number
 
 
-def _list_reader(reader: Reader) -> Reader:
-    def read(text: str, at: int, depth: int) -> tuple[list[Any] | None, int]:
-        kind = kind_of(text, at)
-        if kind != "array":
-            return _null(kind, at, "an array")
-        values: list[Any] = []
-        more, at = next_member(text, _opened(at, depth), closing="]", first=True)
-        while more:
-            try:
-                value, at = reader(text, at, depth + 1)
-            except Undecodable as error:
-                error.path.append(f"[{len(values)}]")
-                raise
-            values.append(value)
-            more, at = next_member(text, at, closing="]", first=False)
-        return values, at
-
-    return read
-
-
-def _opened(at: int, depth: int) -> int:
-    if depth >= DEPTH_MAX:
-        raise Undecodable(at, f"more than {DEPTH_MAX} levels")
-    return at + 1
-
-
-def _null(kind: str, at: int, wanted: str) -> tuple[None, int]:
-    if kind == "null":
-        return None, at + len(kind)
-    raise Undecodable(at, f"{wanted} is expected, not {kind}")
-
-
-def _read_text(text: str, at: int, depth: int) -> tuple[str | None, int]:
-    """Text; of anything else but null what the message has there, character by character."""
-    kind = kind_of(text, at)
-    if kind == "text":
-        return read_string(text, at)
-    if kind == "null":
-        return None, at + len(kind)
-    end = read_any(text, at, depth)
-    return text[at:end], end
-
-
-def _read_bytes(text: str, at: int, _depth: int) -> tuple[bytes | None, int]:
-    kind = kind_of(text, at)
-    if kind != "text":
-        return _null(kind, at, "text in Base64")
-    written, end = read_string(text, at)
-    try:
-        return base64.b64decode(written, validate=True), end
-    except ValueError:
-        raise Undecodable(at, f"{_shortened(written)!r} is not Base64") from None
-
-
-def _read_whole(bits: int, name: str, text: str, at: int, _depth: int) -> tuple[int | None, int]:
-    kind = kind_of(text, at)
-    if kind != "number":
-        return _null(kind, at, f"a number ({name})")
-    number, is_whole, end = read_number(text, at)
-    if not is_whole:
-        raise Undecodable(at, f"a whole number ({name}) is expected, not {number}")
-    limit = 1 << (bits - 1)
-    value = int(number)
-    if not -limit <= value < limit:
-        raise Undecodable(at, f"{_shortened(number)} does not fit into {name}")
-    return value, end
-
-
-def _read_float(arrow_type: pa.DataType, name: str, text: str, at: int, _depth: int) -> tuple[float | None, int]:
-    kind = kind_of(text, at)
-    if kind == "text":
-        written, end = read_string(text, at)
-        if written not in _NOT_FINITE:
-            raise Undecodable(at, f"a number ({name}) is expected, not text")
-        return _NOT_FINITE[written], end
-    if kind != "number":
-        return _null(kind, at, f"a number ({name})")
-    number, _, end = read_number(text, at)
-    # A FLOAT from the text: by way of a double it would be rounded twice.
-    value = pa.scalar(number).cast(arrow_type).as_py() if pa.types.is_float32(arrow_type) else float(number)
-    if math.isinf(value):
-        raise Undecodable(at, f"{_shortened(number)} does not fit into {name}")
-    return value, end
-
-
-def _read_boolean(text: str, at: int, _depth: int) -> tuple[bool | None, int]:
-    kind = kind_of(text, at)
-    if kind in {"true", "false"}:
-        return kind == "true", at + len(kind)
-    return _null(kind, at, "true or false")
-
-
-def _read_decimal(precision: int, scale: int, text: str, at: int, _depth: int) -> tuple[decimal.Decimal | None, int]:
-    name = f"DECIMAL({precision},{scale})"
-    kind = kind_of(text, at)
-    if kind == "text":
-        written, end = read_string(text, at)
-    elif kind == "number":
-        written, _, end = read_number(text, at)
-    else:
-        return _null(kind, at, f"a number ({name})")
-    found = _DECIMAL_TEXT.fullmatch(written)
-    if found is None:
-        raise Undecodable(at, f"a number ({name}) is expected, not {_shortened(written)!r}")
-    value = _CONTEXT.create_decimal(written) if len(written) < _DECIMAL_LIMIT else decimal.Decimal(written)
-    if value and value.adjusted() > _DECIMAL_LIMIT:
-        raise Undecodable(at, f"{_shortened(written)} does not fit into {name}")
-    value = value.quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_HALF_UP, context=_CONTEXT)
-    if value and value.adjusted() + 1 > precision - scale:
-        raise Undecodable(at, f"{_shortened(written)} does not fit into {name}")
-    return value, end
-
-
-def _read_timestamp(unit: int, text: str, at: int, _depth: int) -> tuple[int | None, int]:
-    if kind_of(text, at) != "number":
-        return _read_time(parse_timestamp, "TIMESTAMP", text, at, _depth)
-    number, _, end = read_number(text, at)
+def _timestamp(unit: int, value: Any) -> int:
+    if type(value) not in {int, _Number}:
+        return _time(parse_timestamp, "TIMESTAMP", value)
     if not unit:
-        hint = "format.timestamps says whether numbers are seconds, millis or micros"
-        raise Undecodable(at, f"{_shortened(number)} is no TIMESTAMP: {hint}")
-    value = timestamp_of_number(number, unit)
-    if value is None:
-        raise Undecodable(
-            at, f"{_shortened(number)} is beyond the years 0001 to 9999: is its unit that of format.timestamps?"
-        )
-    return value, end
+        raise ValueError(_NO_UNIT)
+    found = timestamp_of_number(value, unit)
+    if found is None:
+        raise ValueError(_OTHER_UNIT.format(_shown(value)))
+    return found
 
 
-def _read_time(
-    parse: Callable[[str], int | None], name: str, text: str, at: int, _depth: int
-) -> tuple[int | None, int]:
-    kind = kind_of(text, at)
-    if kind != "text":
-        return _null(kind, at, f"text with a {name}")
-    written, end = read_string(text, at)
-    value = parse(written)
-    if value is None:
-        raise Undecodable(at, f"{_shortened(written)!r} is no {name}")
-    return value, end
+def _time(parse: Callable[[str], int | None], name: str, value: Any) -> int:
+    found = parse(value) if type(value) is str else None
+    if found is None:
+        raise ValueError(f"{_shown(value)} is no {name}")
+    return found
 
 
-def _shortened(text: str) -> str:
+def _shown(value: Any) -> str:
+    text = str(value) if type(value) in {int, _Number} else repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-_READERS: Final[dict[pa.DataType, Reader]] = {
-    pa.bool_(): _read_boolean,
-    pa.string(): _read_text,
-    pa.binary(): _read_bytes,
-    pa.int8(): partial(_read_whole, 8, "TINYINT"),
-    pa.int16(): partial(_read_whole, 16, "SMALLINT"),
-    pa.int32(): partial(_read_whole, 32, "INT"),
-    pa.int64(): partial(_read_whole, 64, "BIGINT"),
-    pa.float32(): partial(_read_float, pa.float32(), "FLOAT"),
-    pa.float64(): partial(_read_float, pa.float64(), "DOUBLE"),
-    pa.date32(): partial(_read_time, parse_date, "DATE"),
+def _whole(bits: int) -> Any:
+    return Annotated[int, msgspec.Meta(ge=-(1 << bits - 1), le=(1 << bits - 1) - 1)]
+
+
+_KINDS: Final[dict[pa.DataType, Any]] = {
+    pa.bool_(): bool,
+    pa.binary(): bytes,
+    pa.int8(): _whole(8),
+    pa.int16(): _whole(16),
+    pa.int32(): _whole(32),
+    pa.int64(): _whole(64),
+    pa.float32(): _Read.by(_float),
+    pa.float64(): float | _NotFinite,
+    pa.date32(): _Read.by(partial(_time, parse_date, "DATE")),
 }

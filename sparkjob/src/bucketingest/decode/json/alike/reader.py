@@ -84,10 +84,11 @@ class AlikeReader:
         columns: dict[str, pa.Array] = {}
         bad: Mask = np.zeros(len(numbers), np.bool_)
         for slot, places in zip(shape.slots, values, strict=True):
+            doubts = None
             if slot.name in self._kinds:
                 columns[slot.name], doubts = column_of(text, places, self._schema.field(slot.name).type)
-            else:
-                doubts = not_json(text, places) if slot.kind == "bare" else None
+            if slot.kind == "bare" and self._kinds.get(slot.name) != "bare":  # any value, a STRING's among them
+                doubts = not_json(text, places)
             if doubts is not None:
                 bad |= doubts
         arrays = [

@@ -109,7 +109,7 @@ def _bare(text: Text, starts: Places, ends: Places | None, before_quote: int) ->
 
 def shape_of(message: bytes, kind_of: Callable[[str], Kind | None]) -> Shape | None:
     """The shape of a message in valid UTF-8 and without line ends; None if it has none: an escape, an object in an
-    object, a name twice, no member, or a value of another kind than its column. `kind_of`: of a column; None: any.
+    object, a name twice, no member, or text in a column that has none. `kind_of`: of a column; None: any.
     """
     opening = _OPENING.match(message)
     if opening is None:
@@ -127,9 +127,11 @@ def shape_of(message: bytes, kind_of: Callable[[str], Kind | None]) -> Shape | N
         wanted = kind_of(known)
         if known in slots or len(before) > LITERAL_MAX:
             return None
-        if wanted is not None and wanted != kind and value[0] != _NULL:
+        if value[0] == _NULL:
+            kind = wanted or kind
+        if wanted == "bare" and kind == "text":
             return None
-        slots[known] = Slot(before, known, wanted or kind)
+        slots[known] = Slot(before, known, kind)
         at = value.end()
         closing = _CLOSING.fullmatch(message, at)
         if closing is not None:

@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 from bucketingest.decode.json.alike.shape import Kind, Values
 from bucketingest.decode.json.alike.text import Places, Text
 from bucketingest.decode.json.doubts import Mask
-from bucketingest.decode.json.scanner import NUMBER_LENGTH_MAX
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _ZERO: Final = ord("0")
-_LENGTH_SURE: Final = NUMBER_LENGTH_MAX - 100
+_LENGTH_SURE: Final = 900
 _DIGITS_SURE: Final = 18
 """Whole numbers of so many digits fit into 64 bits."""
 
