@@ -116,7 +116,7 @@ def test_json_of_a_registry_is_decoded_as_the_columns_of_the_resource(
     assert [each["detail"] for each in lake.letters()] == [
         f"{problem}: byte 2: schema {avro} is AVRO, not JSON",
         f"{problem}: byte 1: it begins with 7b7d, which is not Confluent's header: a zero byte and a schema's id",
-        f"{problem}: schema {number}, field n, character 7: a number (BIGINT) is expected, not text",
+        f"{problem}: schema {number}, field n: Expected `int | null`, got `str`",
     ]
 
 

@@ -183,6 +183,16 @@ def test_what_is_not_surely_read_alike_is_left_to_others(old: bytes, new: bytes)
     assert among(BASE.replace(old, new), BASE) is None
 
 
+def test_a_text_column_may_have_other_values_in_the_messages_of_a_shape() -> None:
+    values = ["7", "12.50", "-0", "1E5", "true", "null"]
+    messages = [f'{{"quantity":1,"id":{value}}}'.encode() for value in values] * COUNT
+    found = alike(messages)
+    assert [found[at].get("id", "null") for at in range(len(messages))] == values * COUNT
+    assert among(b'{"id":nul}', b'{"id":7}') is None
+    assert among(b'{"id":"7"}', b'{"id":7}') is None
+    assert among(b'{"id":07}', b'{"id":7}') is None
+
+
 def test_a_long_whole_number_is_read_and_does_not_keep_its_neighbours_from_it() -> None:
     short, longest = b'{"big":1}', b'{"big":-9223372036854775808}'
     assert among(longest, short) == {"big": -(2**63)}

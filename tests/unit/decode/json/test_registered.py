@@ -36,7 +36,7 @@ def test_what_is_no_row_says_why() -> None:
         1: "byte 2: schema 9 is AVRO, not JSON",
         2: "byte 1: it begins with 7b22696422, which is not Confluent's header: a zero byte and a schema's id",
         3: "",
-        4: "schema 7, field n: a number (INT) is expected, not text",
+        4: "schema 7, field n: Expected `int | null`, got `str`",
         5: "schema 7, the message is empty",
     }
 

@@ -85,7 +85,7 @@ def test_refused_messages_keep_their_place_in_the_topic() -> None:
     assert letters.to_pylist() == [
         {
             "reason": "decode",
-            "detail": "cannot be decoded: character 1: a value is expected, not 'no json'",
+            "detail": "cannot be decoded: JSON is malformed: invalid character (byte 4)",
             "topic": "t",
             "partition": 0,
             "offset": 8,

@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-READS_MAX: Final = 48
-"""How often Arrow may read parts of a block again. What is then left is decoded one by one."""
-_ROWS_MIN: Final = 8
-"""A refused part of fewer rows is decoded one by one."""
+READS_MAX: Final = 8
+"""How often Arrow may read a block, in parts. What is then left is read by msgspec."""
 _ROW_OF_ERROR: Final = re.compile(r" in row (\d+)$")
 
 
@@ -32,38 +31,42 @@ class BlockReader:
 
     def read(self, messages: pa.Array) -> tuple[pa.Table, list[int]]:
         """The rows, and the numbers of the messages that Arrow refused and that are not among them."""
+        lines = pc.binary_join_element_wise(messages, b"", b"\n")
         refused: list[int] = []
         parts: list[pa.Table] = []
         pending = [(0, len(messages))]
         reads = 0
         while pending:
             start, end = pending.pop()
-            if reads > READS_MAX or (reads and end - start < _ROWS_MIN):
+            if reads == READS_MAX:
                 refused.extend(range(start, end))
                 continue
             reads += 1
-            table, bad = self._read(messages.slice(start, end - start))
+            table, bad = self._read(lines.slice(start, end - start))
             if table is not None:
                 parts.append(table)
-                continue
-            if bad is None or not 0 <= bad < end - start:
-                middle = (start + end) // 2
-                pieces = [(start, middle), (middle, end)]
+            elif bad is None:
+                refused.extend(range(start, end))
             else:
                 refused.append(start + bad)
-                pieces = [(start, start + bad), (start + bad + 1, end)]
-            pending.extend((low, high) for low, high in reversed(pieces) if low < high)
+                pieces = (start + bad + 1, end), (start, start + bad)
+                pending.extend((low, high) for low, high in pieces if low < high)
         return (pa.concat_tables(parts) if parts else self._schema.empty_table()), refused
 
-    def _read(self, messages: pa.Array) -> tuple[pa.Table | None, int | None]:
+    def _read(self, lines: pa.Array) -> tuple[pa.Table | None, int | None]:
         """The rows; or None, and the row that Arrow names, if it names one."""
-        lines = pc.binary_join_element_wise(messages, b"", b"\n")
-        text = lines.buffers()[2]
+        _, offsets, text = lines.buffers()
+        assert offsets is not None
         assert text is not None, "a line has at least its end"
-        options = pyarrow.json.ReadOptions(use_threads=False, block_size=text.size + 1)
+        first, last = np.frombuffer(offsets, np.int32, len(lines) + 1, lines.offset * 4)[[0, -1]].tolist()
+        options = pyarrow.json.ReadOptions(use_threads=False, block_size=last - first + 1)
         try:
-            table = pyarrow.json.read_json(pa.BufferReader(text), read_options=options, parse_options=self._options)
+            table = pyarrow.json.read_json(
+                pa.BufferReader(text.slice(first, last - first)),
+                read_options=options,
+                parse_options=self._options,
+            )
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             named = _ROW_OF_ERROR.search(str(error))
-            return None, None if named is None else int(named[1])
-        return (table, None) if table.num_rows == len(messages) else (None, None)
+            return None, int(named[1]) if named is not None and int(named[1]) < len(lines) else None
+        return (table, None) if table.num_rows == len(lines) else (None, None)

@@ -62,14 +62,15 @@ class JsonDecoder:
         numbers: list[npt.NDArray[np.int64]] = []
         left = np.arange(len(block))
 
-        def take(rows: pa.RecordBatch | pa.Table, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-            tables.append(pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows)
-            numbers.append(found)
+        def take(rows: pa.Table, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+            if found.size:
+                tables.append(rows)
+                numbers.append(found)
             return np.delete(left, np.searchsorted(left, found))
 
         if self._is_read_by_arrow:
             for part in self._alike.read(block.lines) if block.is_utf8 else []:
-                left = take(part.rows, part.numbers)
+                left = take(pa.Table.from_batches([part.rows]), part.numbers)
             if left.size:
                 rest = block if left.size == len(block) else block.only(left)
                 table, found = self._read_by_arrow(rest)

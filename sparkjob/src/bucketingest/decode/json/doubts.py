@@ -76,7 +76,7 @@ class Block:
             used = self.bytes[self._used]
             doubted[self._rows_at(np.flatnonzero((used < _SPACE) & ~_ALLOWED_BELOW_SPACE[used]))] = True
         if not self.is_utf8:
-            for at in np.flatnonzero(~doubted):
+            for at in np.flatnonzero(~doubted).tolist():
                 doubted[at] = not is_utf8(self.message(at))
         if self._has(b"NaN") or self._has(b"Inf"):  # many times faster than the pattern
             found = [match.start() for match in _NOT_FINITE.finditer(self.bytes[self._used].tobytes())]

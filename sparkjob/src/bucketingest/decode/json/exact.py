@@ -22,7 +22,13 @@ from bucketingest.decode.json.times import parse_date, parse_timestamp, timestam
 from bucketingest.decode.rows import Undecodable, batch
 
 _PLACE: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
+_NO_TEXT: Final = re.compile(
+    r"^Expected `str \| null`, got `(?:int|float|bool)` - at `\$.*?([^.\[\]]+)(?:\[[^\]]*\])*`$"
+)
+"""With the member's name."""
 _DECIMAL_TEXT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_ROWS_MAX: Final = 512
+"""So many become columns before others are read: Python looks through all the objects that it has, time and again."""
 _NO_UNIT: Final = "a number is no TIMESTAMP: format.timestamps says whether numbers are seconds, millis or micros"
 _OTHER_UNIT: Final = "{} is beyond the years 0001 to 9999: is its unit that of format.timestamps?"
 
@@ -33,23 +39,39 @@ class TypedReader:
     def __init__(self, schema: pa.Schema, unit: int = 0) -> None:
         """`schema`: of types that `columns.read_type` gives; `unit`: see `times.MICROS_OF`."""
         self._schema = schema
-        self._decoders = [_decoder(schema, unit, text) for text in (str, _Read.by(_text))]
+        self._unit = unit
+        self._names: frozenset[str] = frozenset()
+        """Of members that are to be STRING and were something else: no other text is looked at, which is faster."""
+        self._decode = _decoder(schema, unit, self._kind_of_text, Decimal)
 
-    def read(self, messages: pa.BinaryArray) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+    def read(self, messages: pa.BinaryArray) -> tuple[pa.Table, npt.NDArray[np.int64]]:
         """The rows, and the numbers of their messages, which are in UTF-8."""
-        values = messages.to_pylist()
-        rows: dict[int, dict[str, Any]] = {}
-        left = [at for at, message in enumerate(values) if not is_too_deep(message)]
-        for decode in self._decoders:
-            failed = []
-            for at in left:
+        parts, numbers = [batch([], self._schema)], []
+        for start in range(0, len(messages), _ROWS_MAX):
+            rows = []
+            for at, message in enumerate(messages.slice(start, _ROWS_MAX).to_pylist(), start):
+                if len(message) > LEVELS_MAX and is_too_deep(message):
+                    continue
                 try:
-                    rows[at] = decode(values[at])
-                except msgspec.DecodeError:
-                    failed.append(at)
-            left = failed
-        numbers = sorted(rows)
-        return batch([rows[at] for at in numbers], self._schema), np.array(numbers, np.int64)
+                    rows.append(self._decode(message))
+                except msgspec.DecodeError as error:
+                    self._learn(str(error))
+                except InvalidOperation:
+                    pass  # an exponent of very many digits
+                else:
+                    numbers.append(at)
+            parts.append(batch(rows, self._schema))
+        return pa.Table.from_batches(parts), np.array(numbers, np.int64)
+
+    def _learn(self, error: str) -> None:
+        """For the messages that follow: this one is left to the judge."""
+        found = _NO_TEXT.search(error)
+        if found is not None and found[1] not in self._names:
+            self._names |= {found[1]}
+            self._decode = _decoder(self._schema, self._unit, self._kind_of_text, _Number)
+
+    def _kind_of_text(self, name: str) -> Any:
+        return _TEXT if name in self._names else str
 
 
 class ExactDecoder:
@@ -57,8 +79,8 @@ class ExactDecoder:
 
     def __init__(self, schema: pa.Schema, unit: int = 0) -> None:
         """`unit`: see `times.MICROS_OF`."""
-        self._decode = _decoder(schema, unit, str)
-        self._decode_verbatim = _decoder(schema, unit, msgspec.Raw)
+        self._decode = _decoder(schema, unit, lambda _: str, _Number)
+        self._decode_verbatim = _decoder(schema, unit, lambda _: msgspec.Raw, _Number)
 
     def decode(self, message: bytes) -> dict[str, Any]:
         """The row, with values that Arrow's constructor takes. Raises Undecodable."""
@@ -104,31 +126,32 @@ def _written(value: Any) -> Any:
     return value
 
 
-def _decoder(schema: pa.Schema, unit: int, text: Any) -> Callable[[bytes], Any]:
-    def kind(wanted: pa.DataType) -> Any:
+def _decoder(
+    schema: pa.Schema, unit: int, kind_of_text: Callable[[str], Any], number: Callable[[str], Any]
+) -> Callable[[bytes], Any]:
+    """Decodes messages as rows. `kind_of_text`: of STRING, in a member of this name. `number`: see `_Read`."""
+
+    def kind(wanted: pa.DataType, name: str) -> Any:
         if pa.types.is_struct(wanted):
             return members([wanted.field(at) for at in range(wanted.num_fields)])
         if pa.types.is_list(wanted):
-            return list[kind_or_null(wanted.value_type)]  # type: ignore[misc]
+            return list[kind_or_null(wanted.value_type, name)]  # type: ignore[misc]
         if pa.types.is_map(wanted):
-            return dict[str, kind_or_null(wanted.item_type)]  # type: ignore[misc]
+            return dict[str, kind_or_null(wanted.item_type, name)]  # type: ignore[misc]
         if pa.types.is_decimal(wanted):
             return _Read.by(_decimal_reader(wanted))
         if pa.types.is_timestamp(wanted):
             return _Read.by(partial(_timestamp, unit))
-        return _KINDS[wanted]
+        return _KINDS[wanted] if wanted in _KINDS else kind_of_text(name)
 
-    def kind_or_null(wanted: pa.DataType) -> Any:
-        if pa.types.is_string(wanted):
-            return text if text is msgspec.Raw else text | None
-        return kind(wanted) | None
+    def kind_or_null(wanted: pa.DataType, name: str) -> Any:
+        found = kind(wanted, name)
+        return found if found is msgspec.Raw else found | None
 
     def members(fields: list[pa.Field]) -> Any:
-        return TypedDict("object", {field.name: kind_or_null(field.type) for field in fields}, total=False)  # type: ignore[operator]
+        return TypedDict("object", {field.name: kind_or_null(field.type, field.name) for field in fields}, total=False)  # type: ignore[operator]
 
-    return msgspec.json.Decoder(
-        members(list(schema)), dec_hook=lambda kind, value: kind.function(value), float_hook=_Number
-    ).decode
+    return msgspec.json.Decoder(members(list(schema)), dec_hook=_Read.read, float_hook=number).decode
 
 
 class _Number(str):
@@ -150,11 +173,13 @@ class _NotFinite(float, enum.Enum):
         return number
 
 
+_NUMBERS: Final = {int, _Number, Decimal}
 _WORDS: Final = {str(each._value_): each for each in _NotFinite}
 
 
 class _Read(type):
-    """A type that msgspec does not know: values are made of text (`str`), of whole numbers and of `_Number`s.
+    """A type that msgspec does not know: values are made of text (`str`), whole numbers, and others as `_Number` or,
+    which is faster, as Decimal.
 
     As each value is one of these types for `isinstance`, msgspec takes what a function returns.
     """
@@ -166,19 +191,22 @@ class _Read(type):
         """Read by a function that raises ValueError; msgspec says where."""
         return cls("value", (), {"function": staticmethod(function)})
 
-    def __instancecheck__(cls, instance: object) -> bool:
-        return True
+    @staticmethod
+    def read(kind: Any, value: Any) -> Any:
+        """For msgspec."""
+        return kind.function(value)
+
+    __instancecheck__ = id  # type: ignore[assignment]  # true of everything, and no function of Python: it is quicker
 
 
 def _text(value: Any) -> str:
     """STRING, if the value is surely what the message has there."""
-    match value:
-        case str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case int() if value:
-            return str(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value:  # -0 is 0
+        return str(value)
     raise ValueError
 
 
@@ -186,12 +214,13 @@ def _decimal_reader(wanted: pa.Decimal128Type) -> Callable[[Any], Decimal]:
     name = f"DECIMAL({wanted.precision},{wanted.scale})"
     step = Decimal(1).scaleb(-wanted.scale)
     context = Context(wanted.precision, ROUND_HALF_UP, MIN_EMIN, MAX_EMAX, traps=[InvalidOperation])
+    fit = context.quantize
 
     def read(value: Any) -> Decimal:
-        if type(value) is not int and not (isinstance(value, str) and _DECIMAL_TEXT.fullmatch(value)):
+        if type(value) not in _NUMBERS and not (type(value) is str and _DECIMAL_TEXT.fullmatch(value)):
             raise ValueError(f"a number ({name}) is expected, not {_shown(value)}")
         try:
-            return Decimal(value).quantize(step, context=context)
+            return fit(value if type(value) is Decimal else Decimal(value), step)
         except InvalidOperation:
             raise ValueError(f"{_shown(value)} does not fit into {name}") from None
 
@@ -202,7 +231,7 @@ def _float(value: Any) -> float:
     """FLOAT, of the text: by way of a double it would be rounded twice."""
     if type(value) is str and value in _WORDS:
         return _WORDS[value]
-    if type(value) not in {int, _Number}:
+    if type(value) not in _NUMBERS:
         raise ValueError(f"a number (FLOAT) is expected, not {_shown(value)}")
     number: float = pa.scalar(str(value)).cast(pa.float32()).as_py()
     if math.isinf(number):
@@ -211,7 +240,7 @@ def _float(value: Any) -> float:
 
 
 def _timestamp(unit: int, value: Any) -> int:
-    if type(value) not in {int, _Number}:
+    if type(value) not in _NUMBERS:
         return _time(parse_timestamp, "TIMESTAMP", value)
     if not unit:
         raise ValueError(_NO_UNIT)
@@ -229,7 +258,7 @@ def _time(parse: Callable[[str], int | None], name: str, value: Any) -> int:
 
 
 def _shown(value: Any) -> str:
-    text = str(value) if type(value) in {int, _Number} else repr(value)
+    text = str(value) if type(value) in _NUMBERS else repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -237,6 +266,7 @@ def _whole(bits: int) -> Any:
     return Annotated[int, msgspec.Meta(ge=-(1 << bits - 1), le=(1 << bits - 1) - 1)]
 
 
+_TEXT: Final = _Read.by(_text)
 _KINDS: Final[dict[pa.DataType, Any]] = {
     pa.bool_(): bool,
     pa.binary(): bytes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from decimal import ROUND_FLOOR, Context
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Final
 
 from bucketingest.years import MICROS_MAX, MICROS_MIN
@@ -48,7 +48,7 @@ def parse_timestamp(text: str) -> int | None:
     return micros if MICROS_MIN <= micros <= MICROS_MAX else None
 
 
-def timestamp_of_number(number: str | int, unit: int) -> int | None:
+def timestamp_of_number(number: str | int | Decimal, unit: int) -> int | None:
     """Microseconds of a number that counts so many each, cut off below one; None if it is in no year of a column."""
     exact = _FLOOR.multiply(_FLOOR.create_decimal(number), unit).to_integral_value(context=_FLOOR)
     return int(exact) if MICROS_MIN <= exact <= MICROS_MAX else None
