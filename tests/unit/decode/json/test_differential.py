@@ -98,7 +98,7 @@ def test_messages_of_one_producer_are_what_the_page_says(unit: int, columns: pa.
     read = AlikeReader(pa.schema([field.with_type(read_type(field.type, unit)) for field in columns]))
     differing: list[str] = []
     alike = 0
-    for _ in range(max(1, COUNT // ALIKE // len(UNITS) // len(COLUMNS))):
+    for _ in range(max(3, COUNT // ALIKE // len(UNITS) // len(COLUMNS))):
         messages = source.alike(ALIKE)
         differing += differences(decoder, messages, unit)
         readable = pa.array([each for each in messages if each is not None and is_utf8(each)], pa.binary())

@@ -81,7 +81,7 @@ class JsonDecoder:
             rows, found = self._typed.read(block.lines.take(pa.array(left)))
             take(rows, left[found])
         if len(tables) <= 1:
-            return (tables[0], numbers[0]) if tables else (self._read_schema.empty_table(), left)
+            return (tables[0], numbers[0]) if tables else (self._read_schema.empty_table(), left[:0])
         together = np.concatenate(numbers)
         order = np.argsort(together, kind="stable")
         return pa.concat_tables(tables).take(pa.array(order)), together[order]
