@@ -17,6 +17,7 @@ from bucketingest.decode.ddl import columns_of
 from bucketingest.decode.json.alike.reader import AlikeReader
 from bucketingest.decode.json.columns import is_read_by_arrow, read_type
 from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.json.doubts import Block
 from bucketingest.decode.json.times import MICROS_OF
 from support.decoding.json_judge import NoRowError, Verbatim, row_of
 from support.decoding.json_messages import JsonMessages
@@ -94,15 +95,15 @@ def same(found: Any, wanted: Any, message: bytes) -> bool:
 @pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
 @pytest.mark.parametrize("unit", UNITS)
 def test_messages_of_one_producer_are_what_the_page_says(unit: int, columns: pa.Schema) -> None:
-    source, decoder = JsonMessages(SEED), JsonDecoder(columns, unit)
-    read = AlikeReader(pa.schema([field.with_type(read_type(field.type, unit)) for field in columns]))
+    source = JsonMessages(SEED)
+    read = pa.schema([field.with_type(read_type(field.type, unit)) for field in columns])
     differing: list[str] = []
     alike = 0
     for _ in range(max(3, COUNT // ALIKE // len(UNITS) // len(COLUMNS))):
         messages = source.alike(ALIKE)
-        differing += differences(decoder, messages, unit)
+        differing += differences(JsonDecoder(columns, unit), messages, unit)
         readable = pa.array([each for each in messages if each is not None and is_utf8(each)], pa.binary())
-        alike += sum(len(each.numbers) for each in read.read(readable))
+        alike += sum(len(each.numbers) for each in AlikeReader(read).read(Block(readable).lines))
     assert not differing, "\n".join(differing[:20])
     assert unit or alike > COUNT // len(UNITS) // len(COLUMNS) // 10, "they have no shape in common"
 
