@@ -273,6 +273,37 @@ def test_a_number_with_millions_of_digits_is_refused_at_once() -> None:
     assert why(b'{"amount": 1e123456789}') == "field amount: 1e123456789 does not fit into DECIMAL(5,2)"
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        "6e-40",
+        "6E-999999",
+        "-0.6e-123456789",
+        "6.0e-2147483640",
+        "0e-1000000000",
+        '"6e-100000000"',
+        '"+.6E-123456789"',
+        '"6.e-123456789"',
+        r'"6\u0065-123456789"',
+        r'"6\u0045\u002D123456789"',
+        r'"\u0036e\u002d999999999"',
+        '"%s6e-123456789"' % ("0" * 50),
+    ],
+)
+def test_a_decimal_with_a_tiny_exponent_is_zero_and_does_not_end_the_process(number: str) -> None:
+    among = [b'{"id":"0e3f8d1e-1234-5678-9e-1", "amount":1.5, "lines":[]}'] * 100
+    decoded = decode(*among, f'{{"amount":{number},"lines":[]}}'.encode(), *among)
+    assert not decoded.refused
+    assert decoded.rows.column("amount").to_pylist() == [Decimal("1.50")] * 100 + [0] + [Decimal("1.50")] * 100
+    assert decoded.rows.column("amount")[100].as_py().is_zero()
+
+
+def test_a_string_without_an_end_is_looked_at_once() -> None:
+    """And not again from each of its quotes, which takes hours."""
+    message = b'{"tags":' + b"[" * 600 + b'"' + b'\\"' * 1_000_000 + b"}"
+    assert why(message) == "more than 500 levels"
+
+
 def test_deep_nesting_neither_ends_the_process_nor_passes() -> None:
     for levels in (10, 498, 499, 500, 100_000):
         message = b'{"other":' + b"[" * levels + b"]" * levels + b"}"

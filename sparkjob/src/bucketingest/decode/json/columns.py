@@ -73,9 +73,9 @@ def converted(array: pa.Array, wanted: pa.DataType, unit: int = 0) -> tuple[pa.A
 def _struct(array: pa.StructArray, wanted: pa.StructType, unit: int) -> tuple[pa.Array, Mask | None]:
     doubted: Mask | None = None
     children = []
-    for at in range(wanted.num_fields):
-        child, doubts = converted(array.field(at), wanted.field(at).type, unit)
-        children.append(child)
+    for field, child in zip(wanted, array.flatten(), strict=True):  # what is null has no member that may be doubtful
+        values, doubts = converted(child, field.type, unit)
+        children.append(values)
         doubted = either(doubted, doubts)
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask), doubted

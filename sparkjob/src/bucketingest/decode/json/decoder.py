@@ -24,6 +24,7 @@ class JsonDecoder:
         self._exact = ExactDecoder(schema, unit)
         self._is_read_by_arrow = all(is_read_by_arrow(field.type) for field in schema)
         self._read_schema = read = pa.schema([field.with_type(read_type(field.type, unit)) for field in schema])
+        self._with_decimals = "decimal" in str(read.types)
         self._alike = AlikeReader(read)
         self._blocks = BlockReader(read)
         self._typed = TypedReader(read, unit)
@@ -88,7 +89,7 @@ class JsonDecoder:
 
     def _read_by_arrow(self, block: Block) -> tuple[pa.Table, npt.NDArray[np.int64]]:
         """The same with Arrow's reader, as far as it is to be trusted."""
-        trusted = np.flatnonzero(~block.doubted())
+        trusted = np.flatnonzero(~block.doubted(with_decimals=self._with_decimals))
         lines = block.lines if len(trusted) == len(block) else block.lines.take(pa.array(trusted))
         table, refused = self._blocks.read(lines)
         return table, np.delete(trusted, refused)

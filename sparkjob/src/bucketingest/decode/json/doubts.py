@@ -26,7 +26,19 @@ _NOT_FINITE: Final = re.compile(rb"[:,\[\s-](?:NaN|Inf(?:inity)?)(?=[\s,}\]])")
 
 LEVELS_MAX: Final = 500
 """Objects and arrays inside each other."""
-_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+"""One without an end is as long as the message: or each quote in it would be looked at as the next beginning."""
+_STEPS: Final = np.zeros(256, np.int8)
+"""Levels that a byte opens."""
+_STEPS[list(b"{[")], _STEPS[list(b"}]")] = 1, -1
+_MINUS: Final = ord("-")
+_IS_DIGIT: Final = np.isin(np.arange(256), list(b"0123456789."))
+_IS_E: Final = np.isin(np.arange(256), list(b"eE"))
+_SMALL: Final = re.compile(rb'(?:[:,\[\s"][+-]?[0-9.]{1,40}|[0-9.]{40})[eE]\Z')
+"""What is before the minus of an exponent. In a UUID it is something else."""
+_SMALL_MAX: Final = 43
+_ESCAPED_NUMBER: Final = re.compile(rb"\\u00(?:2[bBdDeE]|3[0-9]|[46]5)")
+"""A letter of a number."""
 
 
 class Block:
@@ -69,8 +81,8 @@ class Block:
         """The bytes of one message."""
         return self.bytes[self.starts[at] : self.ends[at]].tobytes()
 
-    def doubted(self) -> Mask:
-        """True for each message that is to be decoded by itself."""
+    def doubted(self, *, with_decimals: bool) -> Mask:
+        """True for each message that is to be decoded by itself. `with_decimals`: whether a column is DECIMAL."""
         doubted = self._without_braces()
         if self._has_controls:
             used = self.bytes[self._used]
@@ -81,9 +93,24 @@ class Block:
         if self._has(b"NaN") or self._has(b"Inf"):  # many times faster than the pattern
             found = [match.start() for match in _NOT_FINITE.finditer(self.bytes[self._used].tobytes())]
             doubted[self._rows_at(np.array(found, np.int64))] = True
+        if with_decimals:
+            doubted[self._rows_at(self._small())] = True
         for long in np.flatnonzero((self.ends - self.starts > LEVELS_MAX) & ~doubted).tolist():
             doubted[long] = is_too_deep(self.message(long))
         return doubted
+
+    def _small(self) -> npt.NDArray[np.int64]:
+        """Where numbers with a negative exponent are, also in quotes: as decimals Arrow's reader looks up their power
+        of ten behind the end of its list, which may be any number, or the end of the process.
+        """
+        text = self.bytes[self._used]
+        at = np.flatnonzero(text == _MINUS)
+        at = at[(at > 1) & (at < text.size - 1)]
+        at = at[_IS_E[text[at - 1]] & _IS_DIGIT[text[at - 2]] & _IS_DIGIT[text[at + 1]]]
+        found = [place for place in at.tolist() if _SMALL.search(text[max(0, place - _SMALL_MAX) : place].tobytes())]
+        if self._has(b"\\u00"):
+            found += [match.start() for match in _ESCAPED_NUMBER.finditer(text.tobytes())]
+        return np.array(found, np.int64)
 
     def _has(self, word: bytes) -> bool:
         """Whether the word is anywhere: its first letter is rare, and looked for at all places at once."""
@@ -124,7 +151,5 @@ def is_too_deep(message: bytes) -> bool:
     """Whether a message, as far as it is JSON, has more than `LEVELS_MAX` levels."""
     if message.count(b"{") + message.count(b"[") <= LEVELS_MAX:
         return False
-    bare = np.frombuffer(_STRING.sub(b"", message), np.uint8)
-    opening = np.isin(bare, list(b"{[")).astype(np.int64)
-    closing = np.isin(bare, list(b"}]"))
-    return bool((opening - closing).cumsum().max(initial=0) > LEVELS_MAX)
+    steps = _STEPS[np.frombuffer(_STRING.sub(b"", message), np.uint8)]
+    return bool(steps.cumsum(dtype=np.int32).max(initial=0) > LEVELS_MAX)
