@@ -235,6 +235,12 @@ def test_what_a_text_column_has_depends_on_no_other_message(text: str, first: st
                     assert row["m"] == [("k", value)]
 
 
+def test_whether_a_message_is_a_row_depends_on_none_before_it() -> None:
+    decoder, odd = JsonDecoder(SCHEMA), b'{"id": 1, "day": "soon", "day": "2026-01-01", "lines": []}'
+    first, second = (decoder.decode(pa.array([odd], pa.binary())) for _ in range(2))
+    assert [each.why for each in first.refused] == [each.why for each in second.refused]
+
+
 def test_of_a_name_that_occurs_twice_the_last_one_counts() -> None:
     assert row(b'{"id": "a", "id": "b"}')["id"] == "b"
 

@@ -34,9 +34,12 @@ _STEPS[list(b"{[")], _STEPS[list(b"}]")] = 1, -1
 _MINUS: Final = ord("-")
 _IS_DIGIT: Final = np.isin(np.arange(256), list(b"0123456789."))
 _IS_E: Final = np.isin(np.arange(256), list(b"eE"))
-_SMALL: Final = re.compile(rb'(?:[:,\[\s"][+-]?[0-9.]{1,40}|[0-9.]{40})[eE]\Z')
+_MANTISSA: Final = re.compile(rb'(?:[:,\[\s"][+-]?[0-9]*\.?([0-9]*)|[0-9.]{40})[eE]\Z')
 """What is before the minus of an exponent. In a UUID it is something else."""
-_SMALL_MAX: Final = 43
+_MANTISSA_MAX: Final = 43
+_EXPONENT: Final = re.compile(rb"[0-9]{1,4}(?![0-9])")
+_POWERS: Final = 38
+"""Of ten that Arrow has in its list."""
 _ESCAPED_NUMBER: Final = re.compile(rb"\\u00(?:2[bBdDeE]|3[0-9]|[46]5)")
 """A letter of a number."""
 
@@ -100,17 +103,25 @@ class Block:
         return doubted
 
     def _small(self) -> npt.NDArray[np.int64]:
-        """Where numbers with a negative exponent are, also in quotes: as decimals Arrow's reader looks up their power
-        of ten behind the end of its list, which may be any number, or the end of the process.
+        """Where numbers with a large negative exponent are, also in quotes: as decimals Arrow's reader looks up their
+        power of ten behind the end of its list, which may be any number, or the end of the process.
         """
         text = self.bytes[self._used]
         at = np.flatnonzero(text == _MINUS)
         at = at[(at > 1) & (at < text.size - 1)]
         at = at[_IS_E[text[at - 1]] & _IS_DIGIT[text[at - 2]] & _IS_DIGIT[text[at + 1]]]
-        found = [place for place in at.tolist() if _SMALL.search(text[max(0, place - _SMALL_MAX) : place].tobytes())]
+        found = [place for place in at.tolist() if self._is_beyond_powers(text, place)]
         if self._has(b"\\u00"):
             found += [match.start() for match in _ESCAPED_NUMBER.finditer(text.tobytes())]
         return np.array(found, np.int64)
+
+    @staticmethod
+    def _is_beyond_powers(text: npt.NDArray[np.uint8], minus: int) -> bool:
+        mantissa = _MANTISSA.search(text[max(0, minus - _MANTISSA_MAX) : minus].tobytes())
+        exponent = _EXPONENT.match(text[minus + 1 : minus + 6].tobytes())
+        if mantissa is None:
+            return False
+        return mantissa[1] is None or exponent is None or len(mantissa[1]) + int(exponent[0]) > _POWERS
 
     def _has(self, word: bytes) -> bool:
         """Whether the word is anywhere: its first letter is rare, and looked for at all places at once."""

@@ -53,22 +53,26 @@ class TypedReader:
                 if len(message) > LEVELS_MAX and is_too_deep(message):
                     continue
                 try:
-                    rows.append(self._decode(message))
-                except msgspec.DecodeError as error:
-                    self._learn(str(error))
-                except InvalidOperation:
-                    pass  # an exponent of very many digits
-                else:
-                    numbers.append(at)
+                    rows.append(self._row(message))
+                except (msgspec.DecodeError, InvalidOperation):  # the latter: an exponent of very many digits
+                    continue
+                numbers.append(at)
             parts.append(batch(rows, self._schema))
         return pa.Table.from_batches(parts), np.array(numbers, np.int64)
 
-    def _learn(self, error: str) -> None:
-        """For the messages that follow: this one is left to the judge."""
-        found = _NO_TEXT.search(error)
-        if found is not None and found[1] not in self._names:
-            self._names |= {found[1]}
-            self._decode = _decoder(self._schema, self._unit, self._kind_of_text, _Number)
+    def _row(self, message: bytes) -> dict[str, Any]:
+        """Again with what the message teaches: whether it has a row depends on none before it."""
+        while True:
+            try:
+                row: dict[str, Any] = self._decode(message)
+            except msgspec.DecodeError as error:
+                found = _NO_TEXT.search(str(error))
+                if found is None or found[1] in self._names:
+                    raise
+                self._names |= {found[1]}
+                self._decode = _decoder(self._schema, self._unit, self._kind_of_text, _Number)
+            else:
+                return row
 
     def _kind_of_text(self, name: str) -> Any:
         return _TEXT if name in self._names else str
