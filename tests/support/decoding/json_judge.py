@@ -10,7 +10,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -162,9 +162,12 @@ def _of_text(text: str, kind: pa.DataType) -> Any:
 
 def _decimal(text: str, kind: pa.Decimal128Type) -> Decimal:
     exponent = re.search("[eE][+-]?([0-9]+)", text)
-    if exponent and len(exponent[1]) > 9:
+    if exponent and len(exponent[1]) > 9 and not isinstance(text, Number):
         raise NoRowError
-    value = Decimal(text)
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise NoRowError from None
     if value and value.adjusted() > 50:
         raise NoRowError
     value = value.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _WIDE) if value else Decimal(0)
