@@ -39,9 +39,9 @@ _ALL: Final = 1000
 """So many schedules have, between them, all that features can bring."""
 _EACH: Final = 6
 """One of so many schedules has one of these."""
-_DEEP: Final = 205
+_DEEP: Final = 500
 """Instants further back than any look at the table would go by default."""
-_IS_DEEP: Final = 0.1
+_IS_DEEP: Final = 0.03
 _FORGOTTEN_AFTER: Final = 12
 _AHEAD: Final = (timedelta(minutes=40), timedelta(days=3))
 _PAUSES: Final = (timedelta(minutes=20), timedelta(hours=2), timedelta(hours=30))
@@ -74,6 +74,8 @@ class Arranged:
     """Whether rows delete keys."""
     leaps: tuple[timedelta, ...] = ()
     """How long the pipeline may be idle after a micro-batch."""
+    many_instants: bool = False
+    """Whether each row is an instant."""
 
 
 def event_of(seed: int, *, wanted: Event | None = None) -> Event | None:
@@ -125,7 +127,7 @@ def _partitions(drawn: Features, _: Features, rng: random.Random) -> tuple[Featu
 
 def _late_rollback(_: Features, calm: Features, rng: random.Random) -> tuple[Features, Arranged]:
     late, rows = _deep(rng)
-    arranged = Arranged(rows, visits=6, late_rollbacks=late, leaps=_PAUSES[:1])
+    arranged = Arranged(rows, visits=6, late_rollbacks=late, leaps=_PAUSES[:1], many_instants=rows > _DEEP)
     return _without(calm, "name", "sql", "deletes"), arranged
 
 
@@ -137,7 +139,7 @@ def _late_plan(_: Features, calm: Features, rng: random.Random) -> tuple[Feature
         visits=8,
         schedules_without_lock=True,
     )
-    return features, Arranged(rows, visits=1, late_plans=late, leaps=_PAUSES[:1])
+    return features, Arranged(rows, visits=1, late_plans=late, leaps=_PAUSES[:1], many_instants=rows > _DEEP)
 
 
 def _readers(_: Features, calm: Features, rng: random.Random) -> tuple[Features, Arranged]:

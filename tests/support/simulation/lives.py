@@ -17,6 +17,8 @@ from support.simulation.world import Actor
 _PROCESSES_MAX: Final = 40
 _CALM_AFTER: Final = 20
 """Processes after which no more faults happen: then one must succeed."""
+_MANY: Final = 10
+"""So many times more where each row is an instant."""
 _WRONG_CLOCK: Final = 1
 """Which process has a wrong clock, if one has."""
 _NO_PROPERTIES: Final = "hoodie.properties is missing"
@@ -53,8 +55,12 @@ class Lives:
         # The judge knows places, not what moves: here keys stay, and all else happens to them.
         self._edits = [edit for edit in features.edits if not (is_global and edit == "sql")]
         self._map_tasks, self._write_tasks = rng.choice((1, 1, 2)), rng.choice((1, 2))
+        self._processes_max = _PROCESSES_MAX
         self._twins = rng.choice((0.0, 0.1, 0.4))
         self._interval_ms = rng.choice((None, 30, 100, 100 if features.serves else 5000))
+        if arranged.many_instants:
+            self._batch_rows, self._interval_ms = (1, 1), None
+            self._processes_max, self._world.steps_max = _MANY * _PROCESSES_MAX, _MANY * self._world.steps_max
         self.locks = features.needs_lock or rng.random() < 0.3
         """Whether they hold the table's lock while they change the timeline."""
         self._failed_in_calm = 0
@@ -77,8 +83,8 @@ class Lives:
                 return
         if len(processes) >= _CALM_AFTER:
             world.faults_left = world.aims_left = 0
-        if len(processes) >= _PROCESSES_MAX:
-            world.violation(f"does not get through in {_PROCESSES_MAX} processes: {self._around.failures[-3:]}")
+        if len(processes) >= self._processes_max:
+            world.violation(f"does not get through in {self._processes_max} processes: {self._around.failures[-3:]}")
             return
         if self._edits and processes and world.rng.random() < edited:
             edit = self._edits.pop(0)

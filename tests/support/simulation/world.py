@@ -88,6 +88,7 @@ class World:
         self.chances = chances
         self.faults_left = faults
         self.aims_left = 0
+        self.steps_max = _STEPS_MAX
         """Faults that hit where a view aims."""
         self.outlived = 0.0
         """How often a change of the timeline comes only when its instant, or a newer one, has been archived."""
@@ -152,7 +153,7 @@ class World:
         """Give turns until every actor is done, or waits for what does not come. `between_turns` may spawn more."""
         while True:
             between_turns()
-            if self.violations or self.steps > _STEPS_MAX:
+            if self.violations or self.steps > self.steps_max:
                 break
             self._actors = [actor for actor in self._actors if not actor.done]
             if not self._actors:
@@ -166,8 +167,8 @@ class World:
                 self.steps = min(actor.wakes_at for actor in awake)
                 continue
             self._give_turn(ready[self.rng.randrange(len(ready))])
-        if self.steps > _STEPS_MAX:
-            self.violation(f"no end after {_STEPS_MAX} steps")
+        if self.steps > self.steps_max:
+            self.violation(f"no end after {self.steps_max} steps")
 
     def end(self) -> None:
         """Kill every actor that is left."""
