@@ -23,7 +23,7 @@ from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state import store
 from bucketingest.storage import Storage, StorageError
 from bucketingest.write.covering import lazy_loading
-from bucketingest.write.errors import ConflictingAttempt
+from bucketingest.write.errors import ConflictingAttempt, InstantAborted
 from bucketingest.write.instant_look import InstantLook
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows import bucket_writer, dead_letter_writer, shuffle
@@ -119,7 +119,7 @@ class Twin:
     def live(self, _: Actor) -> None:
         try:
             self.statuses = run_task(self._share, self._plan, self._task)
-        except StorageError:
+        except (StorageError, InstantAborted):
             return
         except ConflictingAttempt as error:
             self._around.check_conflict(error, self._plan.instant_time, self._plan.sequence)
