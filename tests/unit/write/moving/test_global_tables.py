@@ -128,6 +128,22 @@ def test_a_key_that_another_writer_inserts_elsewhere_before_the_commit_moves_aft
     assert places(table) == {"new": ("us", 2)}
 
 
+def test_an_instant_of_which_another_writer_deleted_a_file_before_the_commit_is_written_again(table: TestTable) -> None:
+    attempt = table.attempt()
+    before = set(data_files(table))
+
+    def meanwhile() -> None:
+        insert_by_another(table, [row("x", at=1)])
+        [written] = [path for path in data_files(table) if path.startswith("us/") and path not in before]
+        table.storage.delete(written)  # as a clean of the whole partition does
+
+    rows = [row("b", region="us", amount=2, at=2)]
+    with pytest.raises(InstantAborted, match="another writer deleted a file of it"):
+        attempt.run(offsets(0, 1), rows, then=meanwhile)
+    attempt.run(offsets(0, 1), rows)
+    assert places(table)["b"] == ("us", 2)
+
+
 def test_what_another_writer_does_to_other_keys_does_not_abort(table: TestTable) -> None:
     attempt = table.attempt()
     attempt.run(offsets(0, 1), [row("a", amount=1, at=1)])

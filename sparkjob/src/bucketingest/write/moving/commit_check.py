@@ -16,7 +16,7 @@ from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.state_index import StateIndex
 from bucketingest.index.whole_table.identity import WHOLE_TABLE, group_name, group_of
-from bucketingest.storage import Storage
+from bucketingest.storage import NotFound, Storage
 from bucketingest.write.rows.write_status import WriteStatus, new_keys_of
 from bucketingest.write.table_groups import Group
 
@@ -40,7 +40,11 @@ class CommitCheck:
         for status in statuses:
             path, file_id = status.partition_path, status.file_id
             if new_keys_of(status) is not None:
-                if (why := self._moved(status)) is not None:
+                try:
+                    why = self._moved(status)
+                except NotFound as error:
+                    return f"another writer deleted a file of it: {error}"
+                if why is not None:
                     return why
             elif group_name(path, file_id) not in covered:
                 return f"another writer removed file group {file_id} of partition {path!r} meanwhile"
