@@ -25,6 +25,7 @@ from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import KEPT_FOR, CompactionHolder
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.errors import PlanOutdated
+from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.kept_position import kept_position
 from support.tables.other_writers import (
@@ -37,7 +38,7 @@ from support.tables.other_writers import (
 )
 from support.tables.services.snapshot import snapshot
 from support.tables.state.tables import THEIRS, insert_by_another, state_table
-from support.tables.table_runs import PIPELINE, TestTable, offsets
+from support.tables.table_runs import PIPELINE, Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
 ALL = CompactionTriggers(log_files=1)
@@ -49,13 +50,14 @@ def guarded(table: TestTable) -> Guarded:
     return Guarded(table.storage, nullcontext, lambda: None)
 
 
-def years(table: TestTable, commits: int = 12) -> None:
+def years(table: TestTable, commits: int = 12) -> Attempt:
     """Commits, a compaction after every third one."""
     attempt = table.attempt()
     for number in range(commits):
         attempt.run(offsets(number, number + 1), [row(f"k{number % 4}", at=number)])
         if number % 3 == 2:
             compact_now(table.storage, CompactionHolder(table.storage, nullcontext, lambda: None), ALL, utc_now)
+    return attempt
 
 
 @pytest.mark.parametrize("completed", [True, False], ids=["completed", "pending"])
@@ -212,6 +214,21 @@ def test_an_idle_pipeline_that_has_something_to_do_keeps_its_instants() -> None:
     position = table.attempt(pipeline="shop/old").coordinator.position
     assert position is not None
     assert position.end == offsets(0, 1).end
+
+
+def test_what_another_writer_took_from_a_running_pipeline_is_left_for_its_job_to_find() -> None:
+    """It would take what is marked already for ingested again."""
+    table = TestTable()
+    attempt = years(table)
+    attempt.run(offsets(12, 13), [row("k0", at=12)])
+    clean(guarded(table), NOTHING)
+    beside = replace(guarded(table), running=PIPELINE)
+    assert archive_old(beside, AT_ONCE)[0].instants
+    attempt.run(offsets(13, 14), [row("k1", at=13)])
+    roll_back_completed(table, Journal(table.storage, PIPELINE).instants()[0])
+    archive_old(beside, AT_ONCE)
+    with pytest.raises(PositionLost, match="another writer removed completed instants"):
+        attempt.run(offsets(14, 15), [row("k2", at=14)])
 
 
 def archived(table: TestTable, now: timedelta = timedelta()) -> list[str]:

@@ -59,6 +59,10 @@ class Guarded:
     check: Callable[[], None]
     """Raises if the lease or the lock was lost."""
     clock: Callable[[], datetime] = utc_now
+    running: str = ""
+    """Name of the pipeline whose job runs meanwhile. It looks itself for what others took from it: what is marked
+    without its knowledge it would take for ingested again.
+    """
 
     @classmethod
     def to_read(cls, storage: Storage) -> Self:
@@ -124,7 +128,7 @@ def _look_for_all(table: Guarded) -> None:
     """Before the archive: what nobody has looked at for a pipeline stays on the timeline."""
     timeline = Timeline.load(table.storage)
     rolled_back = rollback_targets(table.storage, timeline)
-    for pipeline in pipelines(table.storage):
+    for pipeline in (name for name in pipelines(table.storage) if name != table.running):
         table.check()
         look_for(table.storage, timeline, pipeline, rolled_back)
 

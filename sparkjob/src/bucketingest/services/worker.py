@@ -136,6 +136,8 @@ class Tidy:
     lock: LockSettings
     lease_id: str
     """Of the job, which holds the table."""
+    running: str = ""
+    """Name of the pipeline whose query runs meanwhile."""
 
     def run(self, _: Callable[[int, int], None]) -> Tidied:
         """Carry the request out."""
@@ -144,7 +146,7 @@ class Tidy:
         check = lease_and_lock(StoredLease(self.storage, self.lease_id), lock)
         CompactionHolder(self.storage, lock.held, check).sweep_old()
         MergeHolder(self.storage, lock.held, check).sweep()
-        table = Guarded(self.storage, lock.held, check)
+        table = Guarded(self.storage, lock.held, check, running=self.running)
         cleaned = clean(table, self.retention)
         damaged = damage_of_table(self.storage)
         archived = archive_old(table, self.archive, damaged)

@@ -290,7 +290,7 @@ def _services(
     pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: ProgressBoard, coordinator: InstantCoordinator
 ) -> InlineServices:
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
-    tidy = Tidy(held.storage, pipeline.retention, pipeline.archive, pipeline.lock, lease.lease_id)
+    tidy = Tidy(held.storage, pipeline.retention, pipeline.archive, pipeline.lock, lease.lease_id, pipeline.name)
     triggers = pipeline.merges
     merges = None if triggers is None else InlineMerges(held.storage, _merge_holder(held), triggers)
     return InlineServices(

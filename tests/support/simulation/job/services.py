@@ -217,7 +217,7 @@ class OwnServices:
     def _tidy(self, actor: Actor) -> None:
         """What the process beside the job does now and then."""
         view = self._view(actor)
-        table = Guarded(view, self._lock_of(actor), self._check_lease, self._clock)
+        table = Guarded(view, self._lock_of(actor), self._check_lease, self._clock, self._around.pipeline)
         CompactionHolder(view, table.lock, table.check, clock=self._clock).sweep_old()
         MergeHolder(view, table.lock, table.check, clock=self._clock).sweep()
         try:

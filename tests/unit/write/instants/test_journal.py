@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Barrier
 
 import pytest
@@ -264,6 +264,20 @@ def test_instants_of_a_table_that_is_ahead_of_the_clock_are_forgotten_too(storag
     done = storage.head(f"{ROOT}/shop~orders/instants/{instants[0]}/done").modified
     assert journal.forgettable(done + KEPT_FOR - timedelta(seconds=1)) == {}
     assert list(journal.forgettable(done + KEPT_FOR + timedelta(minutes=1))) == instants[:3]
+
+
+def test_an_overtaken_instant_is_not_forgotten_before_its_rows_have_come_again(journal: Journal) -> None:
+    """An open instant that is completed after the mark does not bring them: it began where the last one ended."""
+    instants = [f"20251121080000{number:03d}" for number in range(KEPT_INSTANTS + 1)]
+    for instant in instants[:-1]:
+        settle(journal, instant)
+    journal.put_intent(instants[-1], 1, INTENT)
+    journal.mark_overtaken(instants[0], "a test")
+    settle(journal, instants[-1])
+    later = datetime.now(UTC) + 2 * KEPT_FOR
+    assert journal.forgettable(later) == {}
+    settle(journal, "20251121080001000")
+    assert list(journal.forgettable(later)) == instants[:2]
 
 
 @pytest.mark.parametrize("after_effect", [False, True])

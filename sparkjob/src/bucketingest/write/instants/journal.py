@@ -273,7 +273,7 @@ class Journal:
 
     def forgettable(self, now: datetime) -> dict[str, Collection[str]]:
         """Instants that are done for so long, by the storage's clock, that no attempt needs their objects any more; and
-        the names of these.
+        the names of these. An overtaken one only when its rows have come again: until then only its mark says so.
         """
         oldest_kept, latest = format_time(now - KEPT_FOR), format_time(now)
         found: dict[str, Collection[str]] = {}
@@ -282,11 +282,23 @@ class Journal:
                 break
             objects = {name: info.modified for name, info in self._objects(instant).items()}
             kept_for = (_ABORTED_KEPT_LONGER if "aborted" in objects else 1) * KEPT_FOR
-            if "done" in objects and now - objects["done"] >= kept_for:
+            ended = [objects[name] for name in ("done", "overtaken") if name in objects]
+            if "done" in objects and now - max(ended) >= kept_for and not self._comes_again(instant, objects):
                 found[instant] = objects.keys()
             elif instant > latest:  # the times of a table that is ahead of the clock say nothing, but their order does
                 break
         return found
+
+    def _comes_again(self, instant: str, objects: Collection[str]) -> bool:
+        """Whether the rows of an overtaken instant are still to be ingested again."""
+        if "overtaken" not in objects or "aborted" in objects:
+            return False
+        counting = (
+            time
+            for time, names in self.objects_by_instant().items()
+            if "done" in names and not {"aborted", "overtaken"} & names
+        )
+        return max(counting, default="") <= self.newest_when_overtaken(instant)
 
     def _objects(self, instant: str) -> dict[str, ObjectInfo]:
         directory = self._path(instant, "")
