@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
@@ -25,6 +26,7 @@ from bucketingest.write.rows import adoption, append_handle, bucket_writer
 from support.simulation.events import features_of
 from support.simulation.features import Features
 from support.simulation.job import process
+from support.simulation.outlasting import Outlasting
 from support.simulation.runs import run_quietly
 
 SCHEDULES_MAX = 100
@@ -139,6 +141,15 @@ def test_dead_letters_that_come_again_next_to_the_first_are_found(monkeypatch: p
 
 def test_a_commit_on_a_look_of_hours_ago_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver stands still before the request of its decision, until nobody remembers the instant."""
+    draw = Outlasting.draw
+
+    def after_closing(self: Outlasting) -> None:
+        """The request before a decision closes the instant: it creates the name of the next intent."""
+        draw(self)
+        self.next_place, self.sort = "after", re.compile(r".*/instants/\d+/intent/\d+")
+        self.left = min(self.left, 12)
+
+    monkeypatch.setattr(Outlasting, "draw", after_closing)
     monkeypatch.setattr(Look, "is_fresh", property(lambda _: True))
-    verdicts = (run_quietly(seed, event="pause") for seed in range(445, 448))
+    verdicts = (run_quietly(seed, event="pause") for seed in range(30))
     assert any("is completed twice" in violation for verdict in verdicts for violation in verdict.violations)

@@ -81,12 +81,13 @@ class Outlasting:
         self._seen: Counter[str] = Counter()
         self._paused: set[str] = set()
         """Processes that make their first request since a pause next."""
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
-        self._place: Place = self._rng.choice(("within", "within", "after", "after", "alone"))
-        self._sort = self._rng.choice(_DANGEROUS) if self._rng.random() < 0.5 else None
-        self._left = self._rng.randint(1, _OF_SORT if self._sort else _KINDS)
+    def draw(self) -> None:
+        """Choose the next pause."""
+        self.next_place: Place = self._rng.choice(("within", "within", "after", "after", "alone"))
+        self.sort = self._rng.choice(_DANGEROUS) if self._rng.random() < 0.5 else None
+        self.left = self._rng.randint(1, _OF_SORT if self.sort else _KINDS)
         self._times = self._rng.choice(_TIMES)
         self._seen.clear()
 
@@ -100,17 +101,17 @@ class Outlasting:
         world.counts[f"requests: {kind}"] += 1
         if not self._pauses or actor.atomic:
             return False
-        if self._sort is not None:
-            self._left -= what in _CHANGES and self._sort.fullmatch(path) is not None
+        if self.sort is not None:
+            self.left -= what in _CHANGES and self.sort.fullmatch(path) is not None
         else:
-            self._left -= self._seen[kind] == self._times
-        if self._left > 0:
+            self.left -= self._seen[kind] == self._times
+        if self.left > 0:
             return False
-        self.place = "within" if self._place == "alone" and what not in _CHANGES else self._place
+        self.place = "within" if self.next_place == "alone" and what not in _CHANGES else self.next_place
         if self.place == "after":
             self._paused.add(actor.name)
         else:
             world.counts[f"pauses within: {kind}"] += 1
         self._pauses -= 1
-        self._draw()
+        self.draw()
         return True
