@@ -111,7 +111,7 @@ def pipeline(request: pytest.FixtureRequest, kafka_broker: KafkaBroker, topic: s
         },
         "commit": {"interval": "2s", "trigger": "1s"},
         "services": {"mode": "inline"},
-        "slo": {"commitLatency": "60s", "freshness": "5m"},
+        "slo": {"commitLatency": "60s", "freshness": "5m", "readOptimizedFreshness": "5m"},
     }
     document = {
         "apiVersion": "bucketingest.dev/v1alpha1",
