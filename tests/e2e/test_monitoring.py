@@ -26,7 +26,7 @@ DRIVER_PORT, OPERATOR_PORT = 9808, 9810
 CHANGES = {
     "commit": {"interval": "10s", "trigger": "3s"},
     "health": {"maxCommitLag": "30s", "maxInflightAge": "30s"},
-    "slo": {"commitLatency": "30s", "freshness": "2m"},
+    "slo": {"commitLatency": "30s", "freshness": "2m", "readOptimizedFreshness": "10m"},
     "services": {"mode": "inline"},
 }
 
