@@ -189,15 +189,14 @@ def _kept(
     journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, ...]], now: datetime
 ) -> Iterator[tuple[str, str]]:
     objects_by_instant = journal.objects_by_instant()
-    counting = (t for t, objects in objects_by_instant.items() if "done" in objects and not _VOID & objects)
-    newest = max(counting, default="")
+    missing = journal.missing(objects_by_instant)
     for instant, objects in objects_by_instant.items():
         if "done" not in objects:
             yield instant, f"{journal.pipeline} has not finished it"
         elif "aborted" in objects:
             if now - parse_time(instant) <= KEPT_FOR:  # else nothing of it comes any more
                 yield instant, f"{journal.pipeline} aborted it lately: a file of it may still come"
-        elif "overtaken" in objects and newest <= journal.newest_when_overtaken(instant):
+        elif instant in missing:
             yield instant, f"its rows are ingested again by {journal.pipeline}"
     for rollback, named in rollbacks.items():
         unmarked = [time for time in named if not _VOID & objects_by_instant.get(time, _VOID)]

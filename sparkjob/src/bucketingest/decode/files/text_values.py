@@ -26,14 +26,14 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _SPECIAL: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
 _LENGTH_MAX: Final = 1000
-"""Characters of a number: a longer one is none."""
+"""Characters of a number: a longer text is no number."""
 _CONTEXT: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 _WHOLE_TEXT: Final = r"^[+-]?[0-9]{1,18}$"
 _NUMBER_TEXT: Final = r"^[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?$"
 
 
 def unreadable_type(columns: pa.Schema) -> pa.DataType | None:
-    """A type that no text is read as; None if there is none."""
+    """The first type that cannot be read from text; None if all can."""
     return next((kind for kind in columns.types if not (_is_text(kind) or _is_time(kind) or _one_of(kind))), None)
 
 

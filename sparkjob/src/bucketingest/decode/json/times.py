@@ -25,7 +25,7 @@ _FLOOR: Final = Context(prec=60, rounding=ROUND_FLOOR, traps=[])
 
 
 def parse_date(text: str) -> int | None:
-    """Days since 1970-01-01 of yyyy-mm-dd; None if it is none."""
+    """Days since 1970-01-01 of yyyy-mm-dd; None if it is no such date."""
     if _DATE.fullmatch(text) is None:
         return None
     try:
@@ -36,7 +36,7 @@ def parse_date(text: str) -> int | None:
 
 def parse_timestamp(text: str) -> int | None:
     """Microseconds since 1970-01-01T00:00:00Z of yyyy-mm-dd[Thh:mm[:ss[.f]][Z|+hh[:mm]]], a space for T also; without
-    a zone it is UTC, and what is less than a microsecond is cut off. None if it is none.
+    a zone it is UTC, and what is less than a microsecond is cut off. None if it is no such time.
     """
     if _TIMESTAMP.fullmatch(text) is None:
         return None

@@ -136,8 +136,8 @@ def archived_contents(storage: Storage, request_time: str, action: str) -> list[
 
 
 def archived_commits(storage: Storage, first: str, action: str = DELTA_COMMIT) -> Iterator[tuple[str, bytes]]:
-    """Request time and bytes of the completed file of each archived instant of this action, from `first` on. As it
-    stands they are the commits that have log files.
+    """Request time and bytes of the completed file of each archived instant of this action, from `first` on. By
+    default: of the commits that have log files.
     """
     for row in _rows(storage, first, None, ["instantTime", "action", "metadata"]):
         if row["instantTime"] >= first and row["action"] == action and row["metadata"]:

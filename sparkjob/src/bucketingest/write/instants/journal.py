@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
@@ -219,8 +219,17 @@ class Journal:
         """What came before the instant."""
         return str(json.loads(get_if_there(self._storage, self._path(instant, "overtaken")) or b"{}").get("why", ""))
 
-    def newest_when_overtaken(self, instant: str) -> str:
-        """The newest instant when this one was marked as overtaken."""
+    def missing(self, objects_by_instant: Mapping[str, frozenset[str]]) -> set[str]:
+        """The overtaken instants whose rows have not come again: no instant after the mark is done that still counts.
+        `objects_by_instant`: of all.
+        """
+        closed = {time for time, objects in objects_by_instant.items() if "aborted" not in objects}
+        overtaken = {time for time in closed if "overtaken" in objects_by_instant[time]}
+        newest = max((time for time in closed - overtaken if "done" in objects_by_instant[time]), default="")
+        return {time for time in overtaken if newest <= self._newest_when_overtaken(time)}
+
+    def _newest_when_overtaken(self, instant: str) -> str:
+        """The newest instant when this one was marked, be it open: what completes an open one brings no rows again."""
         return str(json.loads(get_if_there(self._storage, self._path(instant, "overtaken")) or b"{}").get("newest", ""))
 
     def is_overtaken(self, instant: str) -> bool:
@@ -283,22 +292,14 @@ class Journal:
             objects = {name: info.modified for name, info in self._objects(instant).items()}
             kept_for = (_ABORTED_KEPT_LONGER if "aborted" in objects else 1) * KEPT_FOR
             ended = [objects[name] for name in ("done", "overtaken") if name in objects]
-            if "done" in objects and now - max(ended) >= kept_for and not self._comes_again(instant, objects):
+            if "done" in objects and now - max(ended) >= kept_for:
                 found[instant] = objects.keys()
             elif instant > latest:  # the times of a table that is ahead of the clock say nothing, but their order does
                 break
+        if any("overtaken" in objects for objects in found.values()):
+            for instant in self.missing(self.objects_by_instant()) & found.keys():
+                del found[instant]
         return found
-
-    def _comes_again(self, instant: str, objects: Collection[str]) -> bool:
-        """Whether the rows of an overtaken instant are still to be ingested again."""
-        if "overtaken" not in objects or "aborted" in objects:
-            return False
-        counting = (
-            time
-            for time, names in self.objects_by_instant().items()
-            if "done" in names and not {"aborted", "overtaken"} & names
-        )
-        return max(counting, default="") <= self.newest_when_overtaken(instant)
 
     def _objects(self, instant: str) -> dict[str, ObjectInfo]:
         directory = self._path(instant, "")

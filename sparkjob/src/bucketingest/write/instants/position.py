@@ -82,13 +82,10 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
     named = (time for time in rolled_back if time >= (timeline.first_active or ""))
     oldest_named = min((time for time in named if not _never_completed(journal, time)), default=None)
     written = list(_written(storage, timeline, journal.pipeline, rolled_back, oldest_named))
-    newest = max(closed - overtaken, default="")
     written += (  # those archived before a compaction was found to leave them out, until their rows come again
         Written(time, tuple(entry.source_range for entry in ledgers), rolled_back=True)
-        for time in sorted(overtaken - {each.request_time for each in written}, reverse=True)
-        if (timeline.is_archived(time) or is_archived(storage, time))
-        and newest <= journal.newest_when_overtaken(time)
-        and (ledgers := journal.ledgers(time))
+        for time in sorted(journal.missing(objects_by_instant) - {each.request_time for each in written}, reverse=True)
+        if (timeline.is_archived(time) or is_archived(storage, time)) and (ledgers := journal.ledgers(time))
     )
     position = position_after(written)
     end = position.end

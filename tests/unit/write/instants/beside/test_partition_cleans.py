@@ -69,21 +69,6 @@ def test_rows_that_were_committed_between_plan_and_deletion_are_ingested_again(
     assert table.leftovers() == []
 
 
-def test_the_partition_is_marked_again_also_if_the_clean_was_pending_at_the_last_commit(
-    table: TestTable, attempt: Attempt
-) -> None:
-    clean = plan_clean(table, "eu")
-    attempt.run(*SECOND)
-    delete(table, "eu")
-    finish_clean(table, clean)
-    with pytest.raises(PositionLost):
-        attempt.run(*THIRD)
-    attempt.coordinator.start()  # in the same process
-    attempt.go_on(SECOND, THIRD)
-    assert "k2" in table.visible_keys()
-    assert table.storage.exists("eu/.hoodie_partition_metadata")
-
-
 def test_rows_that_were_deleted_while_no_attempt_ran_are_ingested_again_by_the_next_start(
     table: TestTable, attempt: Attempt
 ) -> None:
