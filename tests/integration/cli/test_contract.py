@@ -19,7 +19,7 @@ from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.job_report import ProgressReport, TerminationReport
 from support.jobs.command_process import CommandProcess
 from support.jobs.files_pipeline import FILES, ROWS_PER_FILE, FilesPipeline
-from support.jobs.files_runs import events_of, finish_and_judge
+from support.jobs.files_runs import judge, to_the_end
 
 TIMEOUT = 30
 
@@ -62,16 +62,10 @@ class Run:
 @contextmanager
 def running(pipeline: FilesPipeline, *arguments: object) -> Iterator[Run]:
     message = pipeline.folder / "message"
+    message.unlink(missing_ok=True)  # that of the run before
     flags = ("--listen", "127.0.0.1:0", "--termination-log", message, *arguments)
     with CommandProcess("run", pipeline.file, *flags, log=pipeline.folder / "run.log") as process:
         yield Run(process, message)
-
-
-def instants_that_span_micro_batches(pipeline: FilesPipeline) -> None:
-    text = pipeline.file.read_text()
-    assert "mode: checkpoint" in text
-    long = text.replace("mode: checkpoint", "mode: interval\n    interval: 4m")
-    pipeline.file.write_text(f"{long}  slo:\n    commitLatency: 5m\n")
 
 
 def java(process: CommandProcess) -> int:
@@ -90,8 +84,19 @@ def parent(pid: int) -> int | None:
     return int(status.partition("\nPPid:")[2].split(maxsplit=1)[0])
 
 
-def test_sigterm_under_load_commits_the_open_instant_and_says_so(pipeline: FilesPipeline) -> None:
-    instants_that_span_micro_batches(pipeline)
+def test_however_a_run_ends_it_says_so_and_the_next_one_goes_on(pipeline: FilesPipeline) -> None:
+    """One pipeline, ended in every way: each run starts on what the one before has left."""
+    pipeline.describe(interval="4m")
+    sigterm_under_load_commits_the_open_instant(pipeline)
+    pipeline.describe()
+    a_signal_during_the_start_ends_it_there(pipeline)
+    past_the_deadline_it_gives_up(pipeline)
+    a_killed_jvm_is_distinguished_from_other_ends(pipeline)
+    to_the_end_it_commits_the_open_instant_too(pipeline)
+    judge(pipeline)
+
+
+def sigterm_under_load_commits_the_open_instant(pipeline: FilesPipeline) -> None:
     with running(pipeline) as run:
         run.process.wait_until(lambda: run.written(2))
         during, metrics = run.progress(), run.metrics()
@@ -114,7 +119,47 @@ def test_sigterm_under_load_commits_the_open_instant_and_says_so(pipeline: Files
     assert (message.last_instant, message.commits) == (commit.request_time, 1)
     assert message.rows is not None
     assert 2 <= message.rows // ROWS_PER_FILE < FILES
-    finish_and_judge(pipeline)
+
+
+def a_signal_during_the_start_ends_it_there(pipeline: FilesPipeline) -> None:
+    with running(pipeline, "--grace", "90s") as run:  # a busy machine may need more than the default for the start
+        run.process.wait_until(run.listens)
+        phase: Any = json.loads(run.ask("/progress"))["phase"]
+        run.process.signal(signal.SIGTERM)
+        assert run.process.wait() == ExitCode.OK, run.process.output
+        assert run.process.left_behind() == []
+    assert phase == "starting"
+    assert run.message().error_class == "Stopped"
+
+
+def past_the_deadline_it_gives_up(pipeline: FilesPipeline) -> None:
+    with running(pipeline, "--grace", "2s") as run:
+        run.process.wait_until(lambda: run.written(1))
+        os.kill(java(run.process), signal.SIGSTOP)  # whatever runs now never ends
+        run.process.signal(signal.SIGTERM)
+        assert run.process.wait() == ExitCode.STOP_DEADLINE, run.process.output
+        assert run.process.left_behind() == []
+    message = run.message()
+    assert (message.error_class, message.exit_code, message.remedy) == ("StopDeadline", 19, "restart")
+
+
+def a_killed_jvm_is_distinguished_from_other_ends(pipeline: FilesPipeline) -> None:
+    with running(pipeline) as run:
+        run.process.wait_until(lambda: run.written(2))
+        os.kill(java(run.process), signal.SIGKILL)
+        assert run.process.wait() == ExitCode.JVM_FAILED, run.process.output
+        assert run.process.left_behind() == []
+    message = run.message()
+    assert message.error_class == "JvmFailed"
+    assert "SIGKILL" in message.message
+    assert message.last_instant is not None
+    assert "Traceback" not in run.process.output
+
+
+def to_the_end_it_commits_the_open_instant_too(pipeline: FilesPipeline) -> None:
+    pipeline.describe(interval="4m")
+    *_, last = [event for event in to_the_end(pipeline) if event["event"] == "committed"]
+    assert last["micro_batches"] > 1
 
 
 def test_an_idle_run_says_so_and_stops(pipeline: FilesPipeline) -> None:
@@ -136,32 +181,6 @@ def test_an_idle_run_says_so_and_stops(pipeline: FilesPipeline) -> None:
     assert run.message().error_class == "Stopped"
 
 
-def test_past_the_deadline_it_gives_up_without_damage(pipeline: FilesPipeline) -> None:
-    with running(pipeline, "--grace", "2s") as run:
-        run.process.wait_until(lambda: run.written(2))
-        os.kill(java(run.process), signal.SIGSTOP)  # whatever runs now never ends
-        run.process.signal(signal.SIGTERM)
-        assert run.process.wait() == ExitCode.STOP_DEADLINE, run.process.output
-        assert run.process.left_behind() == []
-    message = run.message()
-    assert (message.error_class, message.exit_code, message.remedy) == ("StopDeadline", 19, "restart")
-    finish_and_judge(pipeline)
-
-
-def test_a_killed_jvm_is_distinguished_from_other_ends(pipeline: FilesPipeline) -> None:
-    with running(pipeline) as run:
-        run.process.wait_until(lambda: run.written(2))
-        os.kill(java(run.process), signal.SIGKILL)
-        assert run.process.wait() == ExitCode.JVM_FAILED, run.process.output
-        assert run.process.left_behind() == []
-    message = run.message()
-    assert message.error_class == "JvmFailed"
-    assert "SIGKILL" in message.message
-    assert message.last_instant is not None
-    assert "Traceback" not in run.process.output
-    finish_and_judge(pipeline)
-
-
 def test_what_ends_a_query_is_in_the_message_and_in_one_line(pipeline: FilesPipeline) -> None:
     pipeline.describe("SELECT id, IF(seq = 250, CAST(raise_error('odd row') AS BIGINT), seq) AS seq FROM source")
     with running(pipeline) as run:
@@ -176,14 +195,6 @@ def test_what_ends_a_query_is_in_the_message_and_in_one_line(pipeline: FilesPipe
     assert all(line.startswith("{") for line in others), "all other lines are log lines"
 
 
-def test_a_run_to_the_end_of_the_input_is_completed(pipeline: FilesPipeline) -> None:
-    instants_that_span_micro_batches(pipeline)
-    with running(pipeline, "--once") as run:
-        assert run.process.wait() == ExitCode.OK, run.process.output
-    assert (run.message().error_class, run.message().commits) == ("Completed", 1)
-    assert events_of(run.process.output)[-1]["event"] == "stopped"
-
-
 def test_a_busy_address_is_reported_before_anything_is_started(pipeline: FilesPipeline, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         address = f"127.0.0.1:{busy.getsockname()[1]}"
@@ -191,15 +202,3 @@ def test_a_busy_address_is_reported_before_anything_is_started(pipeline: FilesPi
             assert process.wait() == ExitCode.BAD_INPUT
     assert f"error: cannot listen on {address}: " in process.output
     assert not pipeline.table.exists()
-
-
-def test_a_signal_during_the_start_ends_it_there(pipeline: FilesPipeline) -> None:
-    with running(pipeline, "--grace", "90s") as run:  # a busy machine may need more than the default for the start
-        run.process.wait_until(run.listens)
-        phase: Any = json.loads(run.ask("/progress"))["phase"]
-        run.process.signal(signal.SIGTERM)
-        assert run.process.wait() == ExitCode.OK, run.process.output
-        assert run.process.left_behind() == []
-    assert phase == "starting"
-    assert run.message().error_class == "Stopped"
-    finish_and_judge(pipeline)

@@ -46,7 +46,7 @@ _DAMAGE: Final = (
 _IMAGE: Final = f"{_TROUBLES}::test_an_image_that_cannot_be_pulled_is_reported_and_a_right_one_starts_at_once"
 
 EXIT_CODES: Final = {
-    ExitCode.OK: Drill("all input is there", f"{_CONTRACT}::test_a_run_to_the_end_of_the_input_is_completed", "OK"),
+    ExitCode.OK: Drill("all input is there", "support/jobs/files_runs.py::to_the_end", "OK"),
     ExitCode.DEFECT: Drill(
         "a division by zero inside a command",
         "unit/cli/test_main.py::test_a_defect_shows_its_traceback_and_has_a_code_of_its_own",
@@ -133,12 +133,12 @@ EXIT_CODES: Final = {
     ),
     ExitCode.JVM_FAILED: Drill(
         "SIGKILL of Spark's JVM",
-        f"{_CONTRACT}::test_a_killed_jvm_is_distinguished_from_other_ends",
+        f"{_CONTRACT}::a_killed_jvm_is_distinguished_from_other_ends",
         "JVM_FAILED",
     ),
     ExitCode.OUT_OF_MEMORY: Drill("processes that eat the container's memory", _IMAGE, "OutOfMemory"),
     ExitCode.STOP_DEADLINE: Drill(
-        "a stop with no time", f"{_CONTRACT}::test_past_the_deadline_it_gives_up_without_damage", "STOP_DEADLINE"
+        "a stop with no time", f"{_CONTRACT}::past_the_deadline_it_gives_up", "STOP_DEADLINE"
     ),
     ExitCode.INSTANT_HELD: Drill(
         "a rollback of an instant that is being written",

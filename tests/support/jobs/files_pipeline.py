@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import open_storage
 
-FILES = 8
+FILES = 12
 ROWS_PER_FILE = 200
 KEYS = 500
 FIRST_WRITTEN = 1_700_000_000
@@ -38,8 +38,8 @@ spec:
     index:
       buckets: 4
   commit:
-    mode: checkpoint
     trigger: 0s
+    {mode}
 """
 
 
@@ -61,9 +61,11 @@ class FilesPipeline:
     def timeline(self) -> Timeline:
         return Timeline.load(open_storage(str(self.table)))
 
-    def describe(self, sql: str = "SELECT * FROM source") -> None:
-        """Write the BucketIngest."""
-        self.file.write_text(RESOURCE.format(folder=self.folder, sql=sql))
+    def describe(self, sql: str = "SELECT * FROM source", interval: str | None = None) -> None:
+        """Write the BucketIngest. `interval`: of instants that span micro-batches; else each has its own."""
+        mode = "mode: checkpoint" if interval is None else f"mode: interval\n    interval: {interval}"
+        text = RESOURCE.format(folder=self.folder, sql=sql, mode=mode)
+        self.file.write_text(text if interval is None else f"{text}  slo:\n    commitLatency: 5m\n")
 
     def write_input(self) -> None:
         """Write the files: rows that update each other, `seq` counting up."""

@@ -1,4 +1,4 @@
-"""What a run of a FilesPipeline logged, and the judgement of its table after a further run."""
+"""What a run of a FilesPipeline logged, a run that takes the rest of its input, and the judgement of its table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from bucketingest.exit_codes import ExitCode
+from bucketingest.spec.job_report import TerminationReport
 from support.jobs.command_process import run_command
 from support.jobs.files_pipeline import FilesPipeline, newest_rows
 from support.oracle import hudi_rs
@@ -22,11 +23,27 @@ def received(events: list[dict[str, Any]]) -> int:
 
 
 def finish_and_judge(pipeline: FilesPipeline) -> list[dict[str, Any]]:
-    """A further run takes the rest; then every key is there once, in its newest version. Returns the run's log."""
-    code, output = run_command("run", pipeline.file, "--once", log=pipeline.folder / "rest.log")
+    """The log of a further run that takes the rest, with which the table is right."""
+    events = to_the_end(pipeline)
+    judge(pipeline)
+    return events
+
+
+def to_the_end(pipeline: FilesPipeline) -> list[dict[str, Any]]:
+    """The log of a further run, which takes the rest of the input and says that it is completed."""
+    message = pipeline.folder / "message"
+    flags = ("--once", "--termination-log", message)
+    code, output = run_command("run", pipeline.file, *flags, log=pipeline.folder / "rest.log")
     assert code == ExitCode.OK, output
+    assert TerminationReport.model_validate_json(message.read_bytes()).error_class == "Completed"
+    events = events_of(output)
+    assert events[-1]["event"] == "stopped"
+    return events
+
+
+def judge(pipeline: FilesPipeline) -> None:
+    """Every key is there once, in its newest version, and nothing is open."""
     assert not pipeline.timeline.pending
     rows = hudi_rs.snapshot(pipeline.table)
     found = sorted(zip(rows["id"].to_pylist(), rows["seq"].to_pylist(), strict=True))
     assert found == newest_rows()
-    return events_of(output)
