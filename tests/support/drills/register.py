@@ -255,6 +255,9 @@ CAUSED: Final = (
     Drill("the topic is deleted for good", f"{_TOPICS}::test_a_topic_that_was_deleted_is_lost_data", "delete_topic"),
     Drill("retention takes messages", f"{_TOPICS}::test_what_retention_took_is_named", "delete_records"),
     _real("a message does not decode"),
+    _real("the broker is killed"),
+    _real("the driver is killed, and somebody deletes its checkpoint and a data file"),
+    _real("the topic is deleted, made again, and grows"),
     _real("another writer rolls a commit back"),
     Drill(
         "the end of a checkpoint is cut",

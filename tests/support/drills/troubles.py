@@ -22,7 +22,7 @@ from devservers.produce import produce
 from support.drills.real import RealPipeline
 from support.drills.recording import STEP_SECONDS
 from support.drills.shell import Shell
-from support.drills.situation import YOUNG, alerts
+from support.drills.situation import LATE, YOUNG, alerts
 from support.oracle import hudi_rs
 from support.tables.other_writers import roll_back_completed
 from support.tables.table_runs import TestTable
@@ -197,5 +197,37 @@ TROUBLES: Final = (
             }
         ),
         _nothing,
+    ),
+    Trouble(
+        "the broker is killed",
+        _the_broker_is_killed,
+        22,
+        LATE | YOUNG | alerts("DeadLetters", "CommitsRolledBack", "CheckpointRebuilt", "SourceUnavailable", "NotReady"),
+        says(
+            source_unavailable={"get bi": "SourceUnavailable", "logs": "Kafka does not answer"},
+            commits_late={"get pods": "driver", "logs": "waiting for Kafka"},
+            not_ready={'type=="Ready"': "SourceUnavailable"},
+        ),
+        _the_broker_is_back,
+    ),
+    Trouble(
+        "the driver is killed, and somebody deletes its checkpoint and a data file",
+        _files_are_deleted,
+        3,
+        BURNT | alerts("CheckpointRebuilt", "DamagedFiles", "CommitsRolledBack"),
+        says(
+            checkpoint_rebuilt={"CheckpointHealthy": "checkpoint", "grep verdict": "rebuilt"},
+            damaged_files={"ServicesHealthy": "DataFilesDamaged", "bucketingest inspect": "rows"},
+            restart_storm={"status.attempts": "DriverLost"},
+        ),
+        _the_file_is_restored,
+    ),
+    Trouble(
+        "the topic is deleted, made again, and grows",
+        _the_topic_is_made_again,
+        7,
+        BURNT | alerts("Stalled", "CommitsRolledBack"),
+        says(stalled={'type=="Stalled"': "SourceConflict", "describe": "made again"}),
+        _a_pipeline_with_a_new_name,
     ),
 )
