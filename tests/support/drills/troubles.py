@@ -214,7 +214,7 @@ TROUBLES: Final = (
         "the driver is killed, and somebody deletes its checkpoint and a data file",
         _files_are_deleted,
         3,
-        BURNT | alerts("CheckpointRebuilt", "DamagedFiles", "CommitsRolledBack"),
+        BURNT | alerts("CheckpointRebuilt", "DamagedFiles", "CommitsRolledBack", "DeadLetters", "SourceUnavailable"),
         says(
             checkpoint_rebuilt={"CheckpointHealthy": "checkpoint", "grep verdict": "rebuilt"},
             damaged_files={"ServicesHealthy": "DataFilesDamaged", "bucketingest inspect": "rows"},
