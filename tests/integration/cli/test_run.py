@@ -12,41 +12,56 @@ from bucketingest.hudi.table.metadata_table import switched_on
 from bucketingest.hudi.table.table import TableDefinition, create_table, load_table
 from bucketingest.storage import open_storage
 from support.jobs.command_process import CommandProcess, run_command
-from support.jobs.files_pipeline import FILES, ROWS, FilesPipeline
-from support.jobs.files_runs import events_of, finish_and_judge, received
+from support.jobs.files_pipeline import FILES, ROWS, ROWS_PER_FILE, FilesPipeline
+from support.jobs.files_runs import events_of, judge, to_the_end
 
 
 def test_ctrl_c_ends_it_after_a_whole_micro_batch_and_the_next_run_continues(
     pipeline: FilesPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Its JVM starts as in the image, without Spark's launcher, which alone knows these variables.
-    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("BUCKETINGEST_CLASS_ARCHIVE", str(Path(sys.prefix) / "spark.jsa"))
-    with CommandProcess("run", pipeline.file, log=pipeline.folder / "run.log") as process:
-        process.wait_until(lambda: len(pipeline.timeline.completed) >= 2)
-        process.signal(signal.SIGINT)
-        assert process.wait() == ExitCode.OK, process.output
-        assert process.left_behind() == []
-    events = events_of(process.output)
-    assert any(event["event"].startswith("stopping after") and event["signal"] == "SIGINT" for event in events)
-    assert events[-1]["event"] == "stopped"
-    committed = [event for event in events if event["event"] == "committed"]
-    assert not pipeline.timeline.pending
-    assert len(committed) == len(pipeline.timeline.completed) < FILES
-    assert received(events) + received(finish_and_judge(pipeline)) == ROWS
+    """Also when a second one has killed the run before. Another writer's metadata table is dropped at the start."""
+    create_table(open_storage(str(pipeline.table)), TableDefinition("orders", ("id",), (), "seq", buckets=4))
+    with (pipeline.table / PROPERTIES_PATH).open("a") as properties:
+        properties.write("hoodie.table.metadata.partitions=files\n")
+    pipeline.file.write_text(pipeline.file.read_text().replace("  table:\n", "  table:\n    metadataTable: drop\n"))
+    a_second_signal_kills_it_with_all_it_started(pipeline)
+    assert not switched_on(load_table(open_storage(str(pipeline.table))).properties)
+    with monkeypatch.context() as image:
+        # Its JVM starts as in the image, without Spark's launcher, which alone knows these variables.
+        for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS"):
+            image.delenv(name, raising=False)
+        image.setenv("BUCKETINGEST_CLASS_ARCHIVE", str(Path(sys.prefix) / "spark.jsa"))
+        a_signal_ends_it_after_a_whole_micro_batch(pipeline)
+    files = len(pipeline.timeline.completed)  # an instant for each
+    pipeline.describe(interval="4m")
+    (rest,) = [event for event in to_the_end(pipeline) if event["event"] == "committed"]
+    assert rest["rows"] == ROWS - files * ROWS_PER_FILE, "none is read again, and none is left out"
+    judge(pipeline)
 
 
-def test_a_second_signal_kills_it_with_all_it_started(pipeline: FilesPipeline) -> None:
+def a_second_signal_kills_it_with_all_it_started(pipeline: FilesPipeline) -> None:
     with CommandProcess("run", pipeline.file, log=pipeline.folder / "run.log") as process:
-        process.wait_until(lambda: len(pipeline.timeline.completed) >= 2)
+        process.wait_until(lambda: len(pipeline.timeline.completed) >= 1)
         process.signal(signal.SIGINT)
         process.wait_until(lambda: "stopping after" in process.output)
         process.signal(signal.SIGINT)
         assert process.wait() == ExitCode.INTERRUPTED
         assert process.left_behind() == []
     assert "killed; the next start" in process.output
-    finish_and_judge(pipeline)
+
+
+def a_signal_ends_it_after_a_whole_micro_batch(pipeline: FilesPipeline) -> None:
+    before = len(pipeline.timeline.completed)
+    with CommandProcess("run", pipeline.file, log=pipeline.folder / "run.log") as process:
+        process.wait_until(lambda: len(pipeline.timeline.completed) >= before + 2)
+        process.signal(signal.SIGINT)
+        assert process.wait() == ExitCode.OK, process.output
+        assert process.left_behind() == []
+    events = events_of(process.output)
+    assert any(event["event"].startswith("stopping after") and event["signal"] == "SIGINT" for event in events)
+    assert events[-1]["event"] == "stopped"
+    assert not pipeline.timeline.pending
+    assert len(pipeline.timeline.completed) < FILES
 
 
 def test_an_interpreter_that_cannot_run_tasks_is_named(
@@ -63,12 +78,3 @@ def test_an_interpreter_that_cannot_run_tasks_is_named(
     assert "a Python worker did not start" in last
     assert "No module named 'bucketingest'" in last
     assert "PYSPARK_PYTHON must name" in last
-
-
-def test_a_metadata_table_is_dropped_and_rows_are_ingested(pipeline: FilesPipeline) -> None:
-    create_table(open_storage(str(pipeline.table)), TableDefinition("orders", ("id",), (), "seq", buckets=4))
-    with (pipeline.table / PROPERTIES_PATH).open("a") as properties:
-        properties.write("hoodie.table.metadata.partitions=files\n")
-    pipeline.file.write_text(pipeline.file.read_text().replace("  table:\n", "  table:\n    metadataTable: drop\n"))
-    finish_and_judge(pipeline)
-    assert not switched_on(load_table(open_storage(str(pipeline.table))).properties)

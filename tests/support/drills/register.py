@@ -152,7 +152,7 @@ EXIT_CODES: Final = {
         "CATALOG_FAILED",
     ),
     ExitCode.INTERRUPTED: Drill(
-        "a second Ctrl-C", f"{_RUN}::test_a_second_signal_kills_it_with_all_it_started", "INTERRUPTED"
+        "a second Ctrl-C", f"{_RUN}::a_second_signal_kills_it_with_all_it_started", "INTERRUPTED"
     ),
     ExitCode.TERMINATED: Drill(
         "a second SIGTERM", "unit/cli/process/test_stopping.py::test_a_second_signal_kills_it_and_says_so", "TERMINATED"

@@ -17,18 +17,6 @@ def events_of(output: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.splitlines()]
 
 
-def received(events: list[dict[str, Any]]) -> int:
-    """Rows that commits took from the source; those with an equal key in one micro-batch all count."""
-    return sum(event["rows"] for event in events if event["event"] == "committed")
-
-
-def finish_and_judge(pipeline: FilesPipeline) -> list[dict[str, Any]]:
-    """The log of a further run that takes the rest, with which the table is right."""
-    events = to_the_end(pipeline)
-    judge(pipeline)
-    return events
-
-
 def to_the_end(pipeline: FilesPipeline) -> list[dict[str, Any]]:
     """The log of a further run, which takes the rest of the input and says that it is completed."""
     message = pipeline.folder / "message"
