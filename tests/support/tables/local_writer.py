@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.hudi.rollback.rollback import Lock
-from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.services.metadata_table import MetadataTableDrop
@@ -77,7 +77,7 @@ class LocalWriter:
             dead_letters=None,
             commit_interval=self.commit_interval,
             lock=self.lock,
-            check_metadata_table=drop or refuse_metadata_table,
+            check_unchanged=drop or refuse_changed_table,
         )
         self.coordinator = InstantCoordinator(self._opened, settings)
         self.coordinator.start()

@@ -30,6 +30,7 @@ from bucketingest.hudi.timeline.instant import (
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.storage import Storage
 from support.simulation.records import container
 from support.tables.table_runs import TestTable
 from support.tables.write_plans import row
@@ -191,9 +192,17 @@ def roll_back_completed(table: TestTable, instant: str) -> None:
 
 def switch_on_metadata_table(table: TestTable) -> None:
     """What a Hudi writer with default options does, without the files."""
-    properties = java_properties.parse(table.storage.get(PROPERTIES_PATH).decode("iso-8859-1"))
-    properties = {**properties, "hoodie.table.metadata.partitions": "files"}
-    table.storage.put(PROPERTIES_PATH, java_properties.serialise(properties).encode("ascii"))
+    set_property(table.storage, "hoodie.table.metadata.partitions", "files")
+
+
+def upgrade_table(storage: Storage) -> None:
+    """What a Hudi writer of a later release does unless told otherwise, as far as this release sees it."""
+    set_property(storage, "hoodie.table.version", "10")
+
+
+def set_property(storage: Storage, name: str, value: str) -> None:
+    properties = {**java_properties.parse(storage.get(PROPERTIES_PATH).decode("iso-8859-1")), name: value}
+    storage.put(PROPERTIES_PATH, java_properties.serialise(properties).encode("ascii"))
 
 
 def foreign_commit(table: TestTable, partition_path: str, bucket: int, random: str = "a21b") -> str:

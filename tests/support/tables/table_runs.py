@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.log.reader import read_log
 from bucketingest.hudi.naming import bucket_of_file_id
-from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
@@ -135,7 +135,7 @@ class TestTable:
                 forward=forward or (lambda: clock().timestamp()),
                 work=work,
                 repeatable=repeatable,
-                check_metadata_table=drop or refuse_metadata_table,
+                check_unchanged=drop or refuse_changed_table,
             ),
         )
         start = coordinator.start()

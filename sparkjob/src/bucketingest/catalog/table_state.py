@@ -8,7 +8,9 @@ from typing import Final, Self
 
 from bucketingest.catalog.errors import CatalogRefused
 from bucketingest.catalog.wanted import TableFacts, Values, partition_values
+from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import HOODIE_DIRECTORY, PARTITION_METADATA_NAME, join
+from bucketingest.hudi.table.checks import version_refusals
 from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import Instant
@@ -32,8 +34,10 @@ class TableState:
 
     @classmethod
     def read(cls, storage: Storage) -> Self | None:
-        """The table; None before its first commit. Raises TableNotFound."""
+        """The table; None before its first commit. Raises TableNotFound, UnsupportedTable."""
         table = load_table(storage)
+        if reasons := version_refusals(table.properties):
+            raise UnsupportedTable(storage.url, reasons)
         timeline = Timeline.load(storage)
         commits = timeline.completed_commits
         schema = stored_schema(table, timeline)

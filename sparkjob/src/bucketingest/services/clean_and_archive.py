@@ -19,7 +19,7 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.rollback.plan import rolled_back_instants
 from bucketingest.hudi.rollback.rollback import Lock, rollback_targets
-from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.hudi.timeline.instant import ROLLBACK
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.overtaking import completed_cleans
@@ -75,7 +75,7 @@ def clean(table: Guarded, retention: Retention) -> Cleaned:
 
     Raises CleanRefused, UnsupportedTable for a table with Hudi's metadata table, and what `clean_table` raises.
     """
-    refuse_metadata_table(table.storage)
+    refuse_changed_table(table.storage)
     remove_put_back(table)
     cleaned = clean_table(table.storage, retention, CleanOptions(table.lock, table.check, clock=table.clock))
     StoredDecisions(table.storage).forget(table.clock())
@@ -111,7 +111,7 @@ def archive_old(
     `damaged`: files of the table that are; None: it is looked. Their commits stay: only they say what is missing.
     Raises UnsupportedTable for a table with Hudi's metadata table, and what `archive` raises.
     """
-    refuse_metadata_table(table.storage)
+    refuse_changed_table(table.storage)
     remove_put_back(table)
     rules = rules or ArchiveRules()
     damaged = damage_of_table(table.storage) if damaged is None else damaged

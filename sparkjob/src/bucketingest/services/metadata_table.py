@@ -11,6 +11,7 @@ from bucketingest.hudi.errors import InvalidTable, TimelineError, UnsupportedTab
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import PROPERTIES_PATH
 from bucketingest.hudi.rollback.rollback import Lock
+from bucketingest.hudi.table.checks import version_refusals
 from bucketingest.hudi.table.metadata_table import (
     DROPPED_AT,
     delete_files,
@@ -43,10 +44,13 @@ class MetadataTableDrop:
     def __call__(self, _: Storage | None = None) -> None:
         """Afterwards the metadata table was off at some moment during the call.
 
-        Raises UnsupportedTable if another writer is at work, or if it is on again within an hour: then a writer keeps
-        switching it on, and a reader between two drops misses commits.
+        Raises UnsupportedTable if another writer is at work or has upgraded the table, or if it is on again within an
+        hour: then a writer keeps switching it on, and a reader between two drops misses commits.
         """
-        if switched_on(load_table(self._storage).properties):
+        properties = load_table(self._storage).properties
+        if reasons := version_refusals(properties):
+            raise UnsupportedTable(self._storage.url, reasons)
+        if switched_on(properties):
             with self._lock():
                 self._drop(load_table(self._storage))
 

@@ -17,7 +17,7 @@ from bucketingest.decode.decoder_choice import Way
 from bucketingest.decode.registered.subjects import registry_client, with_readers_schema
 from bucketingest.hudi.lock.hudi_lock import HudiLock, open_lock
 from bucketingest.hudi.rollback.rollback import Lock
-from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.hudi.table.table import load_table
 from bucketingest.lease.guard import LEASE_MARGIN, lease_and_lock
 from bucketingest.lease.record import LeaseOwner
@@ -254,14 +254,14 @@ class _HeldTable:
     storage: Storage
     lock: Lock
     check_lease: Callable[[], None]
-    check_metadata_table: Callable[[Storage], None]
+    check_unchanged: Callable[[Storage], None]
 
     @classmethod
     def of(cls, pipeline: Pipeline, opened: OpenTable, lease: TableLease, board: ProgressBoard) -> Self:
         sleep = _recorded_sleep(board.waited_for_lock)
         lock = open_lock(opened.storage, opened.table.properties, pipeline.lock, str(lease.owner), sleep=sleep)
         drop = MetadataTableDrop(opened.storage, lock.held)
-        check = drop if pipeline.drops_metadata_table else refuse_metadata_table
+        check = drop if pipeline.drops_metadata_table else refuse_changed_table
         return cls(opened.storage, lock.held, lease_and_lock(lease, lock), check)
 
 
@@ -281,7 +281,7 @@ def _coordinator(
         work=work,
         repeatable=repeatable,
         open_letters=lambda url: open_storage(url, pipeline.storage_options),
-        check_metadata_table=held.check_metadata_table,
+        check_unchanged=held.check_unchanged,
     )
     return InstantCoordinator(opened, settings)
 
@@ -289,7 +289,7 @@ def _coordinator(
 def _services(
     pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: ProgressBoard, coordinator: InstantCoordinator
 ) -> InlineServices:
-    holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
+    holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_unchanged=held.check_unchanged)
     tidy = Tidy(held.storage, pipeline.retention, pipeline.archive, pipeline.lock, lease.lease_id, pipeline.name)
     triggers = pipeline.merges
     merges = None if triggers is None else InlineMerges(held.storage, _merge_holder(held), triggers)
@@ -306,7 +306,7 @@ def _services(
 
 
 def _merge_holder(held: _HeldTable) -> MergeHolder:
-    return MergeHolder(held.storage, held.lock, held.check_lease, check_metadata_table=held.check_metadata_table)
+    return MergeHolder(held.storage, held.lock, held.check_lease, check_unchanged=held.check_unchanged)
 
 
 def _registry(resource: BucketIngest) -> RegistryClient | None:

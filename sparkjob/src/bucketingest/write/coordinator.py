@@ -75,7 +75,7 @@ class InstantCoordinator:
             settings.clock,
             settings.forward,
             settings.open_letters,
-            settings.check_metadata_table,
+            settings.check_unchanged,
         )
         attempt = "" if settings.repeatable else self.epoch
         work = f"{settings.work}\n{settings.tasks}\n{opened.block_schema_json}\n{opened.row_schema}\n{attempt}"

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.rollback.rollback import Lock
-from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.state.summary import StateSummary
@@ -53,7 +53,7 @@ class CoordinatorSettings:
     """
     open_letters: Callable[[str], Storage] = open_storage
     """Opens the place where an earlier attempt staged dead letters, by its URL."""
-    check_metadata_table: Callable[[Storage], None] = refuse_metadata_table
+    check_unchanged: Callable[[Storage], None] = refuse_changed_table
     """Raises, or drops it, if another writer has switched Hudi's metadata table on."""
 
 

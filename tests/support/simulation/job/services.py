@@ -129,7 +129,7 @@ class OwnServices:
             view,
             self._lock_of(actor),
             self._check_lease_of_job,
-            check_metadata_table=lambda _: None,
+            check_unchanged=lambda _: None,
             clock=self._clock,
         )
         if self._around.definition.state is not None:
@@ -195,7 +195,7 @@ class OwnServices:
             self._view(actor),
             self._lock_of(actor),
             self._check_lease_of_job,
-            check_metadata_table=lambda _: None,
+            check_unchanged=lambda _: None,
             clock=self._clock,
         )
 

@@ -10,9 +10,12 @@ import pytest
 from bucketingest.cli.connect.checking_spark import CheckingSpark
 from bucketingest.cli.errors import MissingDependency
 from bucketingest.exit_codes import ExitCode
+from bucketingest.hudi.table.table import TableDefinition, create_table
 from bucketingest.spec.job_report import TerminationReport
+from bucketingest.storage import open_storage
 from support.jobs.commands import Command
 from support.registry.http_registry import http_registry
+from support.tables.other_writers import upgrade_table
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +66,18 @@ def test_each_check_is_told_and_one_that_fails_does_not_hide_the_others(
     assert report.exit_code == ended.code != ExitCode.OK
     assert report.message.startswith("storage: ")
     assert report.message.endswith("; spark: Java 17 or newer is missing")
+
+
+def test_a_table_that_a_newer_hudi_has_upgraded_is_a_failure_that_says_the_way_back(
+    command: Command, resource_file: Path, message: Path
+) -> None:
+    storage = open_storage(str(resource_file.with_name("orders")))
+    create_table(storage, TableDefinition("orders", ("value",), (), "timestamp", buckets=4))
+    upgrade_table(storage)
+    ended = command("validate", "--connect", resource_file)
+    assert f"error: {resource_file}: storage: " in ended.err
+    report = TerminationReport.model_validate_json(message.read_bytes())
+    assert "CALL downgrade_table(table => 'orders', to_version => 'NINE')" in report.message
 
 
 def test_a_table_that_is_not_there_yet_is_no_failure_and_is_not_made(

@@ -24,6 +24,7 @@ from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import Journal
 from support.jobs.commands import Command
 from support.tables.fixtures import unpack_fixture
+from support.tables.other_writers import upgrade_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 
@@ -173,6 +174,20 @@ def test_a_timeline_of_version_6_cannot_be_read(command: Command, tmp_path: Path
     ended = command("inspect", unpack_fixture("java_v6_avro", tmp_path))
     assert ended.code == ExitCode.TABLE_REFUSED
     assert "upgrade it with Hudi's upgrade_table procedure" in ended.err
+
+
+def test_a_table_that_a_newer_hudi_has_upgraded_is_named_as_such_with_the_way_back(
+    command: Command, storage: Storage
+) -> None:
+    upgrade_table(storage)
+    ended = command("inspect", storage.url)
+    assert ended.code == ExitCode.TABLE_REFUSED
+    for part in (
+        "hoodie.table.version=10: this release knows only table versions 8 and 9",
+        "CALL downgrade_table(table => 'orders', to_version => 'NINE')",
+        "hoodie.write.auto.upgrade=false",
+    ):
+        assert part in ended.err
 
 
 def test_an_unknown_kind_of_storage_is_bad_input(command: Command) -> None:

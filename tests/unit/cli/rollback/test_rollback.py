@@ -27,6 +27,7 @@ from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import Journal
 from support.jobs.commands import Command
+from support.tables.other_writers import upgrade_table
 
 PIPELINE = "shop/orders"
 NOW = datetime.now(UTC)
@@ -210,6 +211,13 @@ def test_a_table_with_a_metadata_table_is_refused(command: Command, storage: Sto
     ended = command("rollback", storage.url)
     assert ended.code == ExitCode.TABLE_REFUSED
     assert "metadata table is on" in ended.err
+
+
+def test_a_table_of_a_version_that_is_not_known_yet_is_refused(command: Command, storage: Storage) -> None:
+    upgrade_table(storage)
+    ended = command("rollback", storage.url)
+    assert ended.code == ExitCode.TABLE_REFUSED
+    assert "a newer Hudi writer has upgraded it" in ended.err
 
 
 def test_a_pending_rollback_without_a_plan_is_reported(command: Command, storage: Storage) -> None:

@@ -37,7 +37,7 @@ CHANGES = [
     ("hoodie.table.metadata.partitions", "files,column_stats", "metadata table is on"),
     ("hoodie.table.metadata.partitions.inflight", "files", "metadata table is on"),
     ("hoodie.table.version", "6", "upgrade"),
-    ("hoodie.table.version", "10", "release that knows"),
+    ("hoodie.table.version", "10", "newer Hudi writer has upgraded it"),
     ("hoodie.table.type", "COPY_ON_WRITE", "MERGE_ON_READ"),
     ("hoodie.timeline.layout.version", "1", "upgrade"),
     ("hoodie.timeline.path", "elsewhere", "moved timeline"),

@@ -12,8 +12,9 @@ from bucketingest.cli.job import keep_secrets_of
 from bucketingest.cli.validate import ask_registry
 from bucketingest.decode.decoder_choice import has_ways
 from bucketingest.decode.registered.subjects import registry_client
-from bucketingest.hudi.errors import TableNotFound
+from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.hudi.naming import HOODIE_DIRECTORY
+from bucketingest.hudi.table.checks import version_refusals
 from bucketingest.hudi.table.table import load_table
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
@@ -68,7 +69,9 @@ def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Chec
 
 
 def look_at_storage(url: str, *, table: bool = True) -> str:
-    """What is at the place, in words. Raises StorageError, and InvalidTable for what is no table of Hudi."""
+    """What is at the place, in words. Raises StorageError, InvalidTable for what is no table of Hudi, and
+    UnsupportedTable for a table of a version that is not known.
+    """
     storage = open_storage(url)
     # An object store tells a bucket that is missing from an object that is missing only when it lists.
     storage.list_level(HOODIE_DIRECTORY)
@@ -78,6 +81,8 @@ def look_at_storage(url: str, *, table: bool = True) -> str:
         found = load_table(storage)
     except TableNotFound:
         return f"{storage.url} can be read; there is no table yet, the first start makes it"
+    if reasons := version_refusals(found.properties):
+        raise UnsupportedTable(storage.url, reasons)
     return f"{storage.url} is the table {found.properties['hoodie.table.name']}"
 
 

@@ -13,6 +13,7 @@ from bucketingest.hudi.damage.look import DamageLook, look_for_damage
 from bucketingest.hudi.errors import InvalidTable, UnsupportedTable
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.plans.replaced import replaced_file_groups
+from bucketingest.hudi.table.checks import version_refusals
 from bucketingest.hudi.table.file_view import FileView, load_file_view
 from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.hudi.table.time_zone import offset_from_utc
@@ -78,13 +79,13 @@ def read_snapshot(storage: Storage, *, instants: int) -> TableSnapshot:
     Raises TableNotFound, InvalidTable, UnsupportedTable (a timeline of another layout), and what storage raises.
     """
     table = load_table(storage)
-    layout = table.properties.get("hoodie.timeline.layout.version")
-    if table.version < 8 or layout != "2":
-        reason = (
-            f"hoodie.table.version={table.version}, hoodie.timeline.layout.version={layout or '(missing)'}: only "
-            "timelines of table versions 8 and 9 can be read; upgrade it with Hudi's upgrade_table procedure"
+    reasons = version_refusals(table.properties)
+    if (layout := table.properties.get("hoodie.timeline.layout.version")) != "2":
+        reasons.append(
+            f"hoodie.timeline.layout.version={layout or '(missing)'}: only timelines of layout 2 can be read"
         )
-        raise UnsupportedTable(storage.url, [reason])
+    if reasons:
+        raise UnsupportedTable(storage.url, reasons)
     listing = storage.list_level(TIMELINE_DIRECTORY).objects
     timeline = Timeline.of_file_names(info.path.rpartition("/")[2] for info in listing)
     coordinated = _coordinated(storage)

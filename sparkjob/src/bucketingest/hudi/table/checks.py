@@ -69,7 +69,7 @@ def refusals(properties: _Properties, expected: TableDefinition) -> list[str]:
     Each reason says what was found, where, and what to do.
     """
     reasons = chain.from_iterable(check(properties, expected) for check in _CHECKS)
-    return [f"{PROPERTIES_PATH}: {reason}" for reason in reasons]
+    return [*version_refusals(properties), *(f"{PROPERTIES_PATH}: {reason}" for reason in reasons)]
 
 
 def metadata_table_refusals(properties: _Properties) -> list[str]:
@@ -77,9 +77,30 @@ def metadata_table_refusals(properties: _Properties) -> list[str]:
     return [f"{PROPERTIES_PATH}: {reason}" for reason in _metadata_table(properties)]
 
 
-def refuse_metadata_table(storage: Storage) -> None:
-    """Raise `UnsupportedTable` if the table's metadata table is on now."""
-    if reasons := metadata_table_refusals(load_table(storage).properties):
+def version_refusals(properties: _Properties) -> list[str]:
+    """Reason to refuse a table whose version this release does not know: to write, to roll back, or to judge. Pure."""
+    found = properties.get("hoodie.table.version", "")
+    if found in map(str, SUPPORTED_VERSIONS):
+        return []
+    if found.isdecimal() and int(found) < min(SUPPORTED_VERSIONS):
+        remedy = "upgrade it with Hudi's upgrade_table procedure"
+    else:
+        remedy = (
+            "a newer Hudi writer has upgraded it, which they do unless told otherwise. Let that release of Hudi take "
+            f"it back, CALL downgrade_table(table => '{properties.get('hoodie.table.name', 'NAME')}', to_version => "
+            "'NINE'), and set hoodie.write.auto.upgrade=false and hoodie.write.table.version=9 in every Hudi writer; "
+            "or use a release of bucketingest that knows this version"
+        )
+    reason = (
+        f"{PROPERTIES_PATH}: hoodie.table.version={found}: this release knows only table versions 8 and 9; {remedy}"
+    )
+    return [reason]
+
+
+def refuse_changed_table(storage: Storage) -> None:
+    """Raise `UnsupportedTable` if another writer has upgraded the table, or switched its metadata table on."""
+    properties = load_table(storage).properties
+    if reasons := [*version_refusals(properties), *metadata_table_refusals(properties)]:
         raise UnsupportedTable(storage.url, reasons)
 
 
@@ -126,15 +147,6 @@ def _metadata_table(properties: _Properties, _expected: TableDefinition | None =
             f"{key}={found}: Hudi's metadata table is on and would hide our commits from readers; let every writer set "
             "hoodie.metadata.enable=false, and set table.metadataTable to drop"
         )
-
-
-def _version(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:
-    found = properties.get("hoodie.table.version", "")
-    if found in map(str, SUPPORTED_VERSIONS):
-        return
-    too_old = found.isdecimal() and int(found) < min(SUPPORTED_VERSIONS)
-    remedy = "upgrade it with Hudi's upgrade_table procedure" if too_old else "use a release that knows this version"
-    yield f"hoodie.table.version={found}: only versions 8 and 9 can be written; {remedy}"
 
 
 def _required_values(properties: _Properties, _expected: TableDefinition) -> Iterator[str]:
@@ -255,7 +267,6 @@ def _fields(text: str) -> tuple[str, ...]:
 
 
 _CHECKS: tuple[Callable[[_Properties, TableDefinition], Iterator[str]], ...] = (
-    _version,
     _required_values,
     _checksum,
     _metadata_table,

@@ -12,7 +12,7 @@ from bucketingest.hudi.errors import InstantExists, InvalidTable
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.pending import pending_rollbacks
 from bucketingest.hudi.rollback.rollback import Lock, finish_compaction_rollback
-from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, State
@@ -55,14 +55,14 @@ class CompactionHolder:
         lock: Lock,
         check_lease: Callable[[], None],
         *,
-        check_metadata_table: Callable[[Storage], None] = refuse_metadata_table,
+        check_unchanged: Callable[[Storage], None] = refuse_changed_table,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         """`lock`: makes a context that holds Hudi's lock of the table. `check_lease`: raises if the lease was lost."""
         self._storage = storage
         self._lock = lock
         self._check_lease = check_lease
-        self._check_metadata_table = check_metadata_table
+        self._check_unchanged = check_unchanged
         self._clock = clock
         self._journal = CompactionJournal(storage)
         self._failed: Mapping[Group, str] = {}
@@ -213,7 +213,7 @@ class CompactionHolder:
         """Decide the round unless it is decided, and carry the decision out, if nothing came between."""
         self._failed = ready.failed
         with self._lock():
-            self._check_metadata_table(self._storage)
+            self._check_unchanged(self._storage)
             facts = read_facts(self._storage, number, record, self._clock(), ready)
             if decide(facts).step not in (Step.COMMIT, Step.COMPLETE):
                 return  # something came between: look again
@@ -223,7 +223,7 @@ class CompactionHolder:
             self._check_lease()
             complete(self._storage, record.compaction, decided.completion_time, decided.content, COMMIT)
         keep_one(self._storage, record.compaction, self._lock)  # nothing prevents two without a common lock
-        self._check_metadata_table(self._storage)
+        self._check_unchanged(self._storage)
 
     def _decide(self, number: int, record: PlanRecord, facts: Facts, ready: Ready) -> Decided | None:
         """Decide the commit; None if log files that must be merged too were found: then the next round does."""

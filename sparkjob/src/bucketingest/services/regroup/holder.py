@@ -19,7 +19,7 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import split
 from bucketingest.hudi.rollback.markers import create_marker, delete_markers
 from bucketingest.hudi.rollback.rollback import Lock, rollbacks_of
-from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
@@ -62,14 +62,14 @@ class MergeHolder:
         lock: Lock,
         check_lease: Callable[[], None],
         *,
-        check_metadata_table: Callable[[Storage], None] = refuse_metadata_table,
+        check_unchanged: Callable[[Storage], None] = refuse_changed_table,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         """`lock`: makes a context that holds Hudi's lock of the table. `check_lease`: raises if the lease was lost."""
         self._storage = storage
         self._lock = lock
         self._check_lease = check_lease
-        self._check_metadata_table = check_metadata_table
+        self._check_unchanged = check_unchanged
         self._clock = clock
         self._journal = MergeJournal(storage)
 
@@ -101,7 +101,7 @@ class MergeHolder:
         if plan is None or results is None:
             return self._void(number, plan, "its base files were not made")
         with self._lock():
-            self._check_metadata_table(self._storage)
+            self._check_unchanged(self._storage)
             timeline = Timeline.load(self._storage)
             why = hindrance(self._storage, timeline, plan)
             if why is not None:
@@ -114,7 +114,7 @@ class MergeHolder:
             if decided.completion_time is None:
                 return self._ended(number, plan, decide(Facts(decided=decided)))
             self._take(Choice(Step.COMPLETE, "its base files are made"), number, plan)
-        self._check_metadata_table(self._storage)
+        self._check_unchanged(self._storage)
         ended = self._settle(number, plan)
         if ended is None:
             raise MergeInDoubt(f"{self._storage.url}: merge {plan.instant} of file groups was ended by another process")
@@ -180,7 +180,7 @@ class MergeHolder:
         if choice.step is Step.VOID or decided is None:
             return
         if choice.step is Step.COMPLETE:
-            self._check_metadata_table(self._storage)
+            self._check_unchanged(self._storage)
         content = decided.content if choice.step is Step.COMPLETE else closed_commit(plan)
         try:
             if choice.step is Step.UNDO:

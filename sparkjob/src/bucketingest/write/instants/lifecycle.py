@@ -224,20 +224,18 @@ class InstantWriter:
             entries = self._journal.ledgers(instant)
             self.executor.complete(instant, decision, entries)
         self._shared.wrote(instant, _file_groups(entries))
-        self._identity.check_metadata_table(
-            self._storage
-        )  # switched on since the last check, it hides this commit from readers
+        self._identity.check_unchanged(self._storage)  # a metadata table that came since hides this commit from readers
         return decision
 
     def _wanted(self, instant: str, entries: Sequence[LedgerEntry]) -> Decision:
         """Make all checks that can still stop the commit; returns the decision to make.
 
-        Raises FencedOut, PositionLost, UnsupportedTable (the metadata table was switched on, or another writer changed
-        a column), DuplicateFileGroup (among other writers' commits; if this instant's file group would be the
+        Raises FencedOut, PositionLost, UnsupportedTable (another writer upgraded the table, switched the metadata table
+        on, or changed a column), DuplicateFileGroup (among other writers' commits; if this instant's file group would be the
         second one, the instant is aborted).
         """
         self._journal.check_epoch(self._identity.epoch)
-        self._identity.check_metadata_table(self._storage)
+        self._identity.check_unchanged(self._storage)
         timeline = Timeline.load(self._storage)
         found = timeline.find(instant)
         if found is not None and found.is_completed:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.rollback.rollback import Lock
-from bucketingest.hudi.table.checks import refuse_metadata_table
+from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.storage import Storage, open_storage
 
 
@@ -27,5 +27,5 @@ class WriterIdentity:
     """Seconds by a clock that cannot be set."""
     open_letters: Callable[[str], Storage] = open_storage
     """Opens the place where an earlier attempt staged dead letters, by its URL."""
-    check_metadata_table: Callable[[Storage], None] = refuse_metadata_table
+    check_unchanged: Callable[[Storage], None] = refuse_changed_table
     """Raises, or drops it, if another writer has switched Hudi's metadata table on."""

@@ -22,7 +22,7 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.late_files import delete_late_files
 from bucketingest.hudi.rollback.plan import refuse_unless_pending_deltacommit
 from bucketingest.hudi.rollback.rollback import Lock, RollbackOptions, RollbackResult, roll_back
-from bucketingest.hudi.table.checks import SUPPORTED_VERSIONS, metadata_table_refusals
+from bucketingest.hudi.table.checks import metadata_table_refusals, version_refusals
 from bucketingest.hudi.table.table import HoodieTable
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
@@ -53,13 +53,9 @@ class InstantOutcome:
 
 def refuse_unsupported(table: HoodieTable) -> None:
     """Raise UnsupportedTable, with every reason, for a table in which a rollback is unsafe."""
-    reasons = metadata_table_refusals(table.properties)
-    layout = table.properties.get("hoodie.timeline.layout.version")
-    if table.version not in SUPPORTED_VERSIONS or layout != "2":
-        reasons.append(
-            f"hoodie.table.version={table.version}, hoodie.timeline.layout.version={layout or '(missing)'}: only table "
-            "versions 8 and 9 can be rolled back; roll back with Hudi"
-        )
+    reasons = [*version_refusals(table.properties), *metadata_table_refusals(table.properties)]
+    if (layout := table.properties.get("hoodie.timeline.layout.version")) != "2":
+        reasons.append(f"hoodie.timeline.layout.version={layout or '(missing)'}: only layout 2 can be rolled back")
     if reasons:
         raise UnsupportedTable(table.storage.url, reasons)
 

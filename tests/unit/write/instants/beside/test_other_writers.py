@@ -30,6 +30,7 @@ from support.tables.other_writers import (
     later,
     schedule_compaction,
     switch_on_metadata_table,
+    upgrade_table,
 )
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
@@ -133,6 +134,12 @@ def test_a_metadata_table_that_is_switched_on_stops_the_commit(table: TestTable)
         UnsupportedTable, match=r"hoodie\.table\.metadata\.partitions=files: Hudi's metadata table is on"
     ):
         table.attempt().run(offsets(0, 2), ROWS, lambda: switch_on_metadata_table(table))
+    assert table.timeline().completed == ()
+
+
+def test_a_table_that_a_later_release_upgrades_meanwhile_stops_the_commit(table: TestTable) -> None:
+    with pytest.raises(UnsupportedTable, match=r"hoodie\.table\.version=10: .* to_version => 'NINE'"):
+        table.attempt().run(offsets(0, 2), ROWS, lambda: upgrade_table(table.storage))
     assert table.timeline().completed == ()
 
 
