@@ -231,8 +231,8 @@ class InstantWriter:
         """Make all checks that can still stop the commit; returns the decision to make.
 
         Raises FencedOut, PositionLost, UnsupportedTable (another writer upgraded the table, switched the metadata table
-        on, or changed a column), DuplicateFileGroup (among other writers' commits; if this instant's file group would be the
-        second one, the instant is aborted).
+        on, or changed a column), DuplicateFileGroup (among other writers' commits; if this instant's file group would
+        be the second one, the instant is aborted).
         """
         self._journal.check_epoch(self._identity.epoch)
         self._identity.check_unchanged(self._storage)
