@@ -62,7 +62,7 @@ def transaction(kafka_broker: KafkaBroker, topic: str) -> Callable[..., None]:
 def batches(
     broker: KafkaBroker, wanted: TopicRange, silence: float = SILENCE_SECONDS, **options: Any
 ) -> list[pa.RecordBatch]:
-    return list(read(wanted, client_of(broker.bootstrap_servers, options), "value", silence))
+    return list(read(wanted, client_of(broker.bootstrap_servers, options), ("value",), silence))
 
 
 def values(broker: KafkaBroker, wanted: TopicRange, **options: Any) -> list[bytes | None]:
@@ -100,7 +100,7 @@ def test_a_task_that_ends_early_leaves_nothing_behind(
 ) -> None:
     send(*[b"%d" % number for number in range(3000)])
     wanted = TopicRange(topic, 0, 0, 3000)
-    some: Any = read(wanted, client_of(kafka_broker.bootstrap_servers, {}), "value")
+    some: Any = read(wanted, client_of(kafka_broker.bootstrap_servers, {}))
     next(some)
     some.close()
     assert values(kafka_broker, wanted) == [b"%d" % number for number in range(3000)]
@@ -164,7 +164,7 @@ def test_a_gap_that_was_deleted_meanwhile_is_in_doubt(
     transaction(b"b", commit=True)
     wanted = TopicRange(topic, 0, 0, BATCH_ROWS + 3)
     assert values(kafka_broker, wanted) == [b"a"] * BATCH_ROWS + [b"b"]
-    some = read(wanted, client_of(kafka_broker.bootstrap_servers, {}), "value")
+    some = read(wanted, client_of(kafka_broker.bootstrap_servers, {}))
     assert next(some).num_rows == BATCH_ROWS
     kafka_broker.delete_records(topic, 0, before=BATCH_ROWS + 2)
     with pytest.raises(TopicInDoubt, match=f"no message at {BATCH_ROWS}, and the topic begins at {BATCH_ROWS + 2} now"):
@@ -192,7 +192,7 @@ def test_a_topic_that_is_not_there_and_a_broker_that_is_not(kafka_broker: KafkaB
         batches(kafka_broker, TopicRange("no-such", 0, 0, 5), 0.5)
     nobody = client_of("127.0.0.1:1", {})
     with pytest.raises(TopicInDoubt, match=r"no message from 0 on for 0\.5 s: .*127\.0\.0\.1:1"):
-        list(read(TopicRange("t", 0, 0, 5), nobody, "value", 0.5))
+        list(read(TopicRange("t", 0, 0, 5), nobody, ("value",), 0.5))
 
 
 def test_an_option_that_the_client_refuses_is_in_doubt(kafka_broker: KafkaBroker) -> None:
@@ -217,9 +217,9 @@ def test_a_login_is_that_of_javas_client(
     send(b"a", b"b")
     wanted = TopicRange(topic, 0, 0, 2)
     client = client_of(kafka_broker.sasl_servers, login_options(mechanism, LOGIN[1]))
-    assert [batch.column("value").to_pylist() for batch in read(wanted, client, "value")] == [[b"a", b"b"]]
+    assert [batch.column("value").to_pylist() for batch in read(wanted, client)] == [[b"a", b"b"]]
     with pytest.raises(TopicInDoubt, match="_AUTHENTICATION: ") as raised:
-        list(read(wanted, client_of(kafka_broker.sasl_servers, login_options(mechanism, "hunter22")), "value"))
+        list(read(wanted, client_of(kafka_broker.sasl_servers, login_options(mechanism, "hunter22"))))
     assert "hunter22" not in str(raised.value)
 
 
@@ -229,9 +229,7 @@ def test_a_login_needs_no_right_to_a_group(kafka_broker: KafkaBroker, topic: str
     kafka_broker.deny_groups(LOGIN[0])
     client = client_of(kafka_broker.sasl_servers, login_options("PLAIN", LOGIN[1]))
     for _ in range(3):
-        assert [each.column("value").to_pylist() for each in read(TopicRange(topic, 0, 0, 2), client, "value")] == [
-            [b"a", b"b"]
-        ]
+        assert [each.column("value").to_pylist() for each in read(TopicRange(topic, 0, 0, 2), client)] == [[b"a", b"b"]]
 
 
 def test_certificates_are_those_of_javas_client(
@@ -263,7 +261,7 @@ def test_certificates_are_those_of_javas_client(
 
     def found(host: str, **options: str) -> list[list[bytes]]:
         client = client_of(f"{host}:{port}", options)
-        some = read(TopicRange(topic, 0, 0, 1), client, "value", 2.0)
+        some = read(TopicRange(topic, 0, 0, 1), client, ("value",), 2.0)
         return [batch.column("value").to_pylist() for batch in some]
 
     assert found("127.0.0.1", **trust, **own) == [[b"a"]]

@@ -18,11 +18,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.message import VALUE
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS, read
 from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.index.errors import PartitionsNotLoaded
-from bucketingest.stream.source.messages import VALUE, MessageDecoder, pack_messages, refused_messages
+from bucketingest.stream.source.messages import MessageDecoder, pack_messages, refused_messages
 from bucketingest.stream.source.scanned_topics import ranges_of
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
@@ -52,7 +53,7 @@ def write_micro_batch(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder 
     if decoder is None:
         packed = map_in_arrow(rows, _pack(plan), SHUFFLE_DDL)
     else:
-        packed = map_in_arrow(rows.select(VALUE), _pack_messages(plan, decoder), SHUFFLE_DDL)
+        packed = map_in_arrow(rows.select(*decoder.needs), _pack_messages(plan, decoder), SHUFFLE_DDL)
     return write_packed(packed, plan)
 
 
@@ -132,7 +133,8 @@ def _own(plan: WritePlan) -> Stage:
 def _pack_topics(plan: WritePlan, decoder: MessageDecoder, client: Client, ranges: list[TopicRange]) -> Stage:
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         drain(batches)
-        messages = read(ranges[current_task()], client, VALUE, SILENCE_SECONDS / (1 + _context().attemptNumber()))
+        silence = SILENCE_SECONDS / (1 + _context().attemptNumber())
+        messages = read(ranges[current_task()], client, decoder.needs, silence)
         yield from pack_messages(messages, plan, decoder, current_task())
 
     return stage

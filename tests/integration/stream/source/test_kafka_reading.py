@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.decode.kafka.client_options import client_of
 from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.message import MESSAGE, VALUE
 from bucketingest.decode.kafka.reader import read
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import SourceDataLost
@@ -21,6 +22,7 @@ from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic
 
 pytestmark = pytest.mark.kafka
 
+Headers = list[tuple[str, str | bytes | None]]
 LEFT = "Kafka is read through Spark for now"
 
 
@@ -31,7 +33,16 @@ def send_transactions(topic: Topic, count: int) -> None:
     for number in range(count):
         producer.begin_transaction()
         for message in range(40):
-            producer.produce(topic.name, b"transaction %d %d" % (number, message), partition=message % 2)
+            value = None if message % 3 == 0 else b"transaction %d %d" % (number, message)
+            headers: Headers = [("a", b"%d" % message), ("\u00e4", None), ("a", b"")][: message % 4]
+            producer.produce(
+                topic.name,
+                value,
+                None if message % 5 == 0 else b"k%d" % message,
+                partition=message % 2,
+                headers=headers,
+                timestamp=1_700_000_000_123 + message,
+            )
         producer.flush(30)
         if number % 2:
             producer.abort_transaction(30)
@@ -49,20 +60,22 @@ def test_tasks_read_what_tasks_of_spark_read(
     send_transactions(topic, 6)
     options = {"kafka.isolation.level": isolation}
     client = client_of(topic.broker.bootstrap_servers, options)
-    seen: list[tuple[list[tuple[int, Any]], list[tuple[int, Any]]]] = []
+    seen: list[tuple[list[tuple[int, dict[str, Any]]], list[tuple[int, dict[str, Any]]]]] = []
+    columns = (VALUE, *(name for name in MESSAGE.names if name != VALUE))
 
     def note(rows: DataFrame, _: int) -> None:
-        spark_rows = rows.select(F.spark_partition_id().alias("task"), "value").toArrow()
-        ours = [
-            (task, value)
-            for task, wanted in enumerate(ranges_of(rows))
-            for batch in read(wanted, client, "value")
-            for value in batch.column("value").to_pylist()
-        ]
-        seen.append((list(zip(*(column.to_pylist() for column in spark_rows.columns), strict=True)), ours))
+        spark_rows = rows.select(F.spark_partition_id().alias("task"), *columns).toArrow()
+        ours = []
+        for task, wanted in enumerate(ranges_of(rows)):
+            for batch in read(wanted, client, columns):
+                assert batch.schema.equals(spark_rows.select(columns).schema), "but for whether there can be nulls"
+                ours += [(task, message) for message in batch.to_pylist()]
+        seen.append(([(message.pop("task"), message) for message in spark_rows.to_pylist()], ours))
 
     with prepared(spark):
-        stream = spark.readStream.format("kafka").options(**options, subscribe=topic.name, minPartitions=5)
+        stream = spark.readStream.format("kafka").options(
+            **options, subscribe=topic.name, minPartitions=5, includeHeaders=True
+        )
         stream = stream.option("kafka.bootstrap.servers", topic.broker.bootstrap_servers)
         rows = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 2500).load()
         writer = rows.writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -148,7 +148,7 @@ def test_a_message_with_a_time_beyond_the_years_of_a_column_is_no_row() -> None:
         b"%d 2932896" % last,
         b"%d 0" % (first - 1),
     ]
-    decoded = replace(DECODER, blocks=Beyond()).decode(pa.array(given, pa.binary()))
+    decoded = replace(DECODER, blocks=Beyond()).decode(batch(*given))
     assert decoded.rows.num_rows == 3
     assert [(each.number, each.why) for each in decoded.refused] == [
         (1, "bad"),

@@ -10,6 +10,7 @@ import pytest
 
 from bucketingest.decode.avro.decoder import AvroDecoder
 from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.kafka.message import VALUE
 from bucketingest.decode.message_columns import columns_of
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
 from bucketingest.decode.protobuf.descriptors import read_message
@@ -36,6 +37,10 @@ def decoder_of(name: Name) -> MessageDecoder:
     return MessageDecoder(blocks, "no row", "no value")
 
 
+def block_of(values: list[bytes | None]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({VALUE: pa.array(values, pa.binary())})
+
+
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("name", NAMES)
 def test_each_value_is_what_the_table_says(name: Name, size: int) -> None:
@@ -43,10 +48,10 @@ def test_each_value_is_what_the_table_says(name: Name, size: int) -> None:
     rows: dict[str, Any] = {}
     reasons: dict[int, str] = {}
     for start in range(0, len(messages), size):
-        part = pa.array(messages[start : start + size], pa.binary())
+        part = block_of(messages[start : start + size])
         decoded = decoder.decode(part)
         reasons |= {start + each.number: each.why for each in decoded.refused}
-        numbers = row_numbers(decoded, len(part)).tolist()
+        numbers = row_numbers(decoded, part.num_rows).tolist()
         rows |= {str(start + at): row for at, row in zip(numbers, decoded.rows.to_pylist(), strict=True)}
     expected = expected_of(name)
     assert sorted(rows) == sorted(expected)
@@ -60,7 +65,7 @@ def test_each_value_is_what_the_table_says(name: Name, size: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_value_is_read_from_a_table_as_it_was_written(name: Name, tmp_path: Path) -> None:
-    rows = decoder_of(name).decode(pa.array(list(messages_of(name)), pa.binary())).rows
+    rows = decoder_of(name).decode(block_of(list(messages_of(name)))).rows
     # hudi-rs 0.5.0 cannot open a table with a time without a zone.
     readable = [field.name for field in rows.schema if field.type != pa.timestamp("us")]
     rows = rows.select(readable)

@@ -4,14 +4,15 @@ each, so all that follows is the same, to the byte.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.message import MESSAGE, VALUE
 from bucketingest.decode.kafka.ranges import Cursor, TopicRange
 
 with suppress(ImportError):  # a driver without it leaves all to Spark
@@ -28,12 +29,17 @@ SILENCE_SECONDS: Final = 20.0
 _ANSWER_SECONDS: Final = 10.0
 
 
-def read(wanted: TopicRange, client: Client, column: str, silence: float = SILENCE_SECONDS) -> Iterator[pa.RecordBatch]:
-    """The values of the messages. Raises TopicInDoubt, also if nothing comes for so many seconds."""
+def read(
+    wanted: TopicRange, client: Client, columns: tuple[str, ...] = (VALUE,), silence: float = SILENCE_SECONDS
+) -> Iterator[pa.RecordBatch]:
+    """The messages in batches with these columns of `MESSAGE`, in this order; `VALUE` is the first. What is not asked
+    for costs nothing. Raises TopicInDoubt, also if nothing comes for so many seconds.
+    """
+    assert columns[0] == VALUE, "the size of a batch is that of its first column"
     if "Consumer" not in globals():
         raise TopicInDoubt("confluent-kafka cannot be imported where the tasks run")
     try:
-        yield from _batches(_values(_kept.connection(client), wanted, silence), column)
+        yield from _batches(_pieces(_kept.connection(client), wanted, columns, silence), columns)
     except KafkaException as error:
         _kept.close()
         raise TopicInDoubt(client.without_secrets(f"{wanted}: {_said(error.args[0])}")) from None
@@ -94,31 +100,37 @@ class _Kept:
 _kept = _Kept()
 
 
-def _batches(pieces: Iterator[list[bytes | None]], column: str) -> Iterator[pa.RecordBatch]:
-    """The values in batches of `BATCH_ROWS`, or of fewer that are `BATCH_BYTES`."""
-    values: list[bytes | None] = []
+Piece = list[list[Any]]
+"""Some messages, column by column."""
+
+
+def _batches(pieces: Iterator[Piece], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """The messages in batches of `BATCH_ROWS`, or of fewer whose values are `BATCH_BYTES`."""
+    held: Piece = [[] for _ in columns]
     size = 0
     for piece in pieces:
-        size_of_piece = sum(map(len, filter(None, piece)))
-        if len(values) + len(piece) <= BATCH_ROWS and size + size_of_piece <= BATCH_BYTES:
-            values += piece
+        size_of_piece = sum(map(len, filter(None, piece[0])))
+        if len(held[0]) + len(piece[0]) <= BATCH_ROWS and size + size_of_piece <= BATCH_BYTES:
+            for column, more in zip(held, piece, strict=True):
+                column.extend(more)
             size += size_of_piece
         else:
-            for each in piece:
-                if len(values) == BATCH_ROWS or size >= BATCH_BYTES:
-                    yield _batch(values, column)
-                    values, size = [], 0
-                values.append(each)
-                size += len(each or b"")
-        if len(values) == BATCH_ROWS or size >= BATCH_BYTES:
-            yield _batch(values, column)
-            values, size = [], 0
-    if values:
-        yield _batch(values, column)
+            for message in zip(*piece, strict=True):
+                if len(held[0]) == BATCH_ROWS or size >= BATCH_BYTES:
+                    yield _batch(held, columns)
+                    held, size = [[] for _ in columns], 0
+                for column, each in zip(held, message, strict=True):
+                    column.append(each)
+                size += len(message[0] or b"")
+        if len(held[0]) == BATCH_ROWS or size >= BATCH_BYTES:
+            yield _batch(held, columns)
+            held, size = [[] for _ in columns], 0
+    if held[0]:
+        yield _batch(held, columns)
 
 
-def _values(connection: _Connection, wanted: TopicRange, silence: float) -> Iterator[list[bytes | None]]:
-    """The values of the range, as they come."""
+def _pieces(connection: _Connection, wanted: TopicRange, columns: tuple[str, ...], silence: float) -> Iterator[Piece]:
+    """The messages of the range, as they come."""
     partition = TopicPartition(wanted.topic, wanted.partition, wanted.start)
     cursor = Cursor(wanted)
     connection.start(partition)
@@ -132,19 +144,35 @@ def _values(connection: _Connection, wanted: TopicRange, silence: float) -> Iter
             raise TopicInDoubt(connection.client.without_secrets(text))
         # By identity: a KafkaError cannot be compared with None.
         if not [error for error in map(Message.error, found) if error is not None]:
-            yield _taken(found, cursor)
+            yield _taken(found, cursor, columns)
             continue
-        yield _taken([each for each in found if each.error() is None], cursor)
+        yield _taken([each for each in found if each.error() is None], cursor, columns)
         _take_events([each for each in found if each.error() is not None], connection, partition, cursor)
     connection.consumer.unassign()
     if cursor.gap is not None:
         cursor.check(connection.watermarks(partition)[0])
 
 
-def _taken(found: list[Message], cursor: Cursor) -> list[bytes | None]:
-    """The values of those of the range. Raises TopicInDoubt."""
+def _taken(found: list[Message], cursor: Cursor, columns: tuple[str, ...]) -> Piece:
+    """Those of the range. Raises TopicInDoubt."""
     count = cursor.take(len(found), lambda at: found[at].offset() or 0)
-    return list(map(Message.value, found[:count]))
+    try:
+        return [list(map(_ODD_PARTS.get(column) or getattr(Message, column), found[:count])) for column in columns]
+    except UnicodeDecodeError:  # Java shows another character there
+        raise TopicInDoubt(f"{cursor.wanted}: the name of a header is not UTF-8") from None
+
+
+def _timestamp(message: Message) -> int:
+    """In microseconds; what Kafka says where it has none, as Spark does."""
+    return message.timestamp()[1] * 1000
+
+
+def _headers(message: Message) -> list[dict[str, Any]] | None:
+    found = message.headers()
+    return [{"key": each[0], "value": each[1]} for each in found] if found else None
+
+
+_ODD_PARTS: Final[Mapping[str, Callable[[Message], Any]]] = {"timestamp": _timestamp, "headers": _headers}
 
 
 def _take_events(events: list[Message], connection: _Connection, partition: TopicPartition, cursor: Cursor) -> None:
@@ -163,8 +191,9 @@ def _take_events(events: list[Message], connection: _Connection, partition: Topi
             raise TopicInDoubt(f"{cursor.wanted}: the topic ends at {end}; it may have been made again")
 
 
-def _batch(values: list[bytes | None], column: str) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], [column])
+def _batch(held: Piece, columns: tuple[str, ...]) -> pa.RecordBatch:
+    schema = pa.schema([MESSAGE.field(column) for column in columns])
+    return pa.RecordBatch.from_arrays([pa.array(*each) for each in zip(held, schema.types, strict=True)], schema=schema)
 
 
 def _said(error: object) -> str:

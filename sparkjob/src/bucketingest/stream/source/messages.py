@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bucketingest.decode.kafka.message import VALUE
 from bucketingest.decode.registered.wire_format import ids_of
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.program import Program
@@ -23,8 +24,6 @@ from bucketingest.years import beyond_years
 
 Places = npt.NDArray[np.int64]
 
-VALUE: Final = "value"
-"""Column of a message's bytes."""
 BLOCK_ROWS: Final = 8192
 BLOCK_BYTES: Final = 4 * 1024**2
 """A block has at most so many messages and, but for a single larger message, at most so many bytes of them."""
@@ -49,14 +48,21 @@ class MessageDecoder:
     program: Program | None = None
     """What makes the table's rows of the messages'; None: Spark does, or nothing needs to."""
 
-    def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """The rows and the refused ones of a block, among them those with a time in no year that a column can have."""
-        decoded = self.blocks.decode(messages)
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns of the messages that `decode` looks at; no others need to be read."""
+        return (VALUE,)
+
+    def decode(self, messages: pa.RecordBatch) -> Decoded:
+        """The rows and the refused ones of a block, among them those with a time in no year that a column can have.
+        `messages`: the columns that it needs, or more.
+        """
+        decoded = self.blocks.decode(messages.column(VALUE))
         if not (beyond := dict(beyond_years(decoded.rows))):
             return decoded
         kept = np.ones(decoded.rows.num_rows, np.bool_)
         kept[list(beyond)] = False
-        numbers = row_numbers(decoded, len(messages))
+        numbers = row_numbers(decoded, messages.num_rows)
         refused = [*decoded.refused, *(Refused(int(numbers[at]), why) for at, why in beyond.items())]
         refused.sort(key=lambda each: each.number)
         return Decoded(decoded.rows.filter(pa.array(kept)), refused, decoded.one_by_one)
@@ -73,9 +79,9 @@ class MessageDecoder:
 def pack_messages(
     batches: Iterable[pa.RecordBatch], plan: WritePlan, decoder: MessageDecoder, map_task: int
 ) -> Iterator[pa.RecordBatch]:
-    """Decode messages (column `VALUE`) and turn the rows into shuffle batches, the last of which says how many messages
-    are dead letters, if there are any: `refused_messages` makes them of the same messages, with where they came from.
-    Raises RowsInDoubt: then nothing of the micro-batch is written.
+    """Decode messages (columns `decoder.needs`) and turn the rows into shuffle batches, the last of which says how many
+    messages are dead letters, if there are any: `refused_messages` makes them of the same messages, with where they
+    came from. Raises RowsInDoubt: then nothing of the micro-batch is written.
     """
     refused = 0
 
@@ -85,7 +91,7 @@ def pack_messages(
 
     def rows() -> Iterator[pa.RecordBatch]:
         for block in blocks(batches):
-            decoded = decoder.decode(block.column(VALUE))
+            decoded = decoder.decode(block)
             refuse(len(decoded.refused))
             yield decoder.table_rows(decoded.rows)[0]
 
@@ -116,7 +122,7 @@ def refused_messages(
 
 def _refused_in(block: pa.RecordBatch, decoder: MessageDecoder, plan: WritePlan) -> dict[int, tuple[str, str]]:
     """The numbers of these messages, and of each reason and detail."""
-    decoded = decoder.decode(block.column(VALUE))
+    decoded = decoder.decode(block)
     found = {each.number: ("decode", decoder.detail(each)) for each in decoded.refused}
     rows, made_of = decoder.table_rows(decoded.rows)
     rejected = rejected_rows(pa.RecordBatch.from_arrays(rows.columns, schema=plan.schema), plan)
@@ -138,7 +144,7 @@ def marked_messages(
 ) -> Iterator[pa.RecordBatch]:
     """All messages with three further columns: the row, null if the message cannot be decoded; whether so; and why."""
     for block in blocks(batches):
-        decoded = decoder.decode(block.column(VALUE))
+        decoded = decoder.decode(block)
         is_bad = np.zeros(block.num_rows, np.bool_)
         is_bad[[each.number for each in decoded.refused]] = True
         places = np.cumsum(~is_bad) - 1

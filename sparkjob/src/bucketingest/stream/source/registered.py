@@ -13,10 +13,11 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from bucketingest.decode.kafka.message import VALUE
 from bucketingest.decode.registered.subjects import writer_schema
 from bucketingest.decode.registered.wire_format import UnknownSchemaIds
 from bucketingest.registry.lookups import KEPT_MAX, NEW_MAX, SchemaLookups
-from bucketingest.stream.source.messages import VALUE, MessageDecoder, ids_in
+from bucketingest.stream.source.messages import MessageDecoder, ids_in
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.spark.arrow_map import map_in_arrow
 from bucketingest.write.rows.write_status import WriteStatus

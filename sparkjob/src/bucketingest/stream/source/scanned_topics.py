@@ -34,7 +34,7 @@ def ranges_of(rows: DataFrame) -> list[TopicRange]:
 
 
 def _range(part: Any) -> TopicRange:
-    if part.getClass().getSimpleName() != _KIND or part.includeHeaders():
+    if part.getClass().getSimpleName() != _KIND:
         raise TopicInDoubt(OTHER_FORM)
     found = part.offsetRange()
     where = found.topicPartition()
