@@ -34,13 +34,13 @@ def send_transactions(topic: Topic, count: int) -> None:
         producer.begin_transaction()
         for message in range(40):
             value = None if message % 3 == 0 else b"transaction %d %d" % (number, message)
-            headers: Headers = [("a", b"%d" % message), ("\u00e4", None), ("a", b"")][: message % 4]
+            headers: Headers = [("a", b"%d" % message), ("\u00e4", None), ("a", b"")]
             producer.produce(
                 topic.name,
                 value,
                 None if message % 5 == 0 else b"k%d" % message,
                 partition=message % 2,
-                headers=headers,
+                headers=headers[: message % 4],
                 timestamp=1_700_000_000_123 + message,
             )
         producer.flush(30)

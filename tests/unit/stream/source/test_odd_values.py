@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,7 +38,7 @@ def decoder_of(name: Name) -> MessageDecoder:
     return MessageDecoder(blocks, "no row", "no value")
 
 
-def block_of(values: list[bytes | None]) -> pa.RecordBatch:
+def block_of(values: Sequence[bytes | None]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({VALUE: pa.array(values, pa.binary())})
 
 
