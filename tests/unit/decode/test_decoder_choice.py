@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from bucketingest.decode.decoder_choice import way_of
+from bucketingest.decode.decoder_choice import delete_predicate, way_of
 from bucketingest.spec.fields.source import FileFormat
 from support.jobs.stream_runs import Lake
 
@@ -97,3 +97,19 @@ def test_files_are_read_on_arrow_whoever_evaluates_the_sql() -> None:
 @pytest.mark.parametrize("kind", get_args(FileFormat))
 def test_files_of_every_format_are_read_on_arrow(kind: str) -> None:
     assert way_of_files(kind) == f"decoding on Arrow: {kind} files, all columns as they are"
+
+
+def test_what_deletes_is_the_envelope_or_the_predicate() -> None:
+    table = {"recordKey": ["id"]}
+    format_ = {"type": "json", "schema": "id STRING"}
+    enveloped = {**format_, "envelope": {"type": "debezium"}}
+
+    def predicate(format_: dict[str, Any], **table_: Any) -> str | None:
+        return delete_predicate(Lake(Path("/lake")).resource(KAFKA, format=format_, table={**table, **table_}))
+
+    assert predicate(format_) is None
+    assert predicate(format_, deleteWhen="gone") == "gone"
+    assert predicate(enveloped) == "__deleted"
+    assert predicate(enveloped, deleteWhen="a AND b") == "__deleted OR (a AND b)"
+    found = Lake(Path("/lake")).resource(KAFKA, format=enveloped, table=table)
+    assert str(way_of(found)) == "decoding on Arrow: JSON, with spec.format.envelope"

@@ -99,6 +99,32 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="a unit of times beside a schema that has one",
         ),
         pytest.param(
+            {
+                "spec.format": {"type": "avro", "schema": "{}", "envelope": {"type": "debezium"}},
+                "spec.table.partitionBy": None,
+                "spec.table.orderingField": None,
+            },
+            "spec.format.envelope: is for json without registry only; allowed: format.type json",
+            id="envelope of Avro",
+        ),
+        pytest.param(
+            {"spec.format.envelope": {"type": "debezium"}, "spec.table.orderingField": "ts"},
+            "spec.table.orderingField: is not allowed with format.envelope: the order of changes is that of the "
+            "topic's offsets",
+            id="envelope with another order than the offsets'",
+        ),
+        pytest.param(
+            {
+                "spec.format.envelope": {"type": "debezium"},
+                "spec.table.orderingField": None,
+                "spec.table.partitionBy": ["region"],
+            },
+            "spec.table.partitionBy: has region, no column of recordKey: a delete has only the key's values, and would "
+            "miss the row; allowed: columns of recordKey; or table.index.global true; or format.envelope.before full, "
+            "with REPLICA IDENTITY FULL at the source",
+            id="deletes that would miss their rows",
+        ),
+        pytest.param(
             {"spec.format": {"type": "json", "schema": "a STRING", "confluentSchemaId": 7}},
             "spec.format.confluentSchemaId: is not allowed for json; allowed: format.type avro",
             id="Confluent's header before JSON",
@@ -314,3 +340,16 @@ def test_a_wrong_field_does_not_hide_a_rule_that_compares_with_a_default(problem
         "spec.table.index.buckets: is 0; allowed: an integer from 1 to 99999999",
         "spec.commit.interval: is 1s; allowed: at least commit.trigger, 2s",
     ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"spec.table.partitionBy": None},
+        {"spec.table.recordKey": ["id", "region"], "spec.table.partitionBy": ["region"]},
+        {"spec.table.partitionBy": ["region"], "spec.table.index": {"type": "state", "global": True}},
+        {"spec.table.partitionBy": ["region"], "spec.format.envelope": {"type": "debezium", "before": "full"}},
+    ],
+)
+def test_the_ways_in_which_a_delete_finds_its_row(problems: Find, changes: dict[str, Any]) -> None:
+    assert problems({"spec.format.envelope": {"type": "debezium"}, "spec.table.orderingField": None} | changes) == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from bucketingest.decode.message_columns import DELETED
 from bucketingest.decode.sql.words import why_spark
 from bucketingest.spec.model import BucketIngest, FilesSource, Format
 
@@ -65,6 +66,14 @@ def has_transform(resource: BucketIngest) -> bool:
     return "spec.transform.sql" in _fields_of_sql(resource)
 
 
+def delete_predicate(resource: BucketIngest) -> str | None:
+    """SQL that is true of rows that delete their key, by the resource or by the envelope; None if none does."""
+    own, format_ = resource.spec.table.delete_when, resource.spec.format
+    if format_ is None or format_.envelope is None:
+        return own
+    return DELETED if own is None else f"{DELETED} OR ({own})"
+
+
 def sql_refused(resource: BucketIngest, why: str) -> Way:
     """The way of a resource whose SQL Spark has to evaluate."""
     messages = resource.spec.format is not None
@@ -81,6 +90,8 @@ def _fields_of_sql(resource: BucketIngest) -> dict[str, str]:
         found["spec.transform.sql"] = spec.transform.sql
     if spec.table.delete_when is not None:
         found["spec.table.deleteWhen"] = spec.table.delete_when
+    if spec.format is not None and spec.format.envelope is not None:
+        found["spec.format.envelope"] = DELETED
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 
 from bucketingest.decode.avro.column_types import columns_of as columns_of_record
@@ -12,6 +14,9 @@ from bucketingest.decode.protobuf.columns import columns_of as columns_of_messag
 from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.schema import UnreadableDescriptors
 from bucketingest.spec.formats.format import Format
+
+DELETED: Final = "__deleted"
+"""The last column of an envelope's rows, BOOLEAN: whether the row is to be deleted. No column of the table."""
 
 
 class UnusableColumns(Exception):
@@ -24,13 +29,21 @@ def columns_of(format_: Format) -> pa.Schema:
     try:
         match format_.type:
             case "json":
-                return columns_of_ddl(text)
+                columns = columns_of_ddl(text)
+                return columns if format_.envelope is None else with_deleted(columns)
             case "avro":
                 return columns_of_record(read_record(text) if format_.registry is None else read_reader(text))
             case "protobuf":
                 return columns_of_message(read_message(text, format_.message_name))
     except (UnreadableDdl, UnreadableSchema, UnreadableDescriptors) as error:
         raise UnusableColumns(str(error)) from error
+
+
+def with_deleted(columns: pa.Schema) -> pa.Schema:
+    """The columns of an envelope's rows. Raises UnreadableDdl."""
+    if DELETED in columns.names:
+        raise UnreadableDdl(f"has {DELETED}, which format.envelope makes")
+    return columns.append(pa.field(DELETED, pa.bool_()))
 
 
 def why_refused(format_: Format | None) -> str | None:

@@ -44,13 +44,37 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a block of messages is. Each message is either a row or refused."""
+    """What a block of messages is. Each message is either a row or refused, unless `made_of` says more."""
 
     rows: pa.RecordBatch
     """In the order of the messages."""
     refused: list[Refused]
     one_by_one: int
     """How many messages were not decoded in bulk."""
+    made_of: npt.NDArray[np.int64] | None = None
+    """Of each row the number of its message: one may have two rows, or none though it is not refused."""
+
+    def numbers(self, count: int) -> npt.NDArray[np.int64]:
+        """Of each row of so many messages, which one it is of."""
+        if self.made_of is not None:
+            return self.made_of
+        is_row = np.ones(count, np.bool_)
+        is_row[[each.number for each in self.refused]] = False
+        return np.flatnonzero(is_row)
+
+    def without(self, found: dict[int, str], count: int) -> Decoded:
+        """Without some rows, by number, and why, and so without their messages: those are refused. `count`: of all
+        messages.
+        """
+        if not found:
+            return self
+        numbers = self.numbers(count)
+        why = {int(numbers[at]): text for at, text in found.items()}
+        refused = [*self.refused, *(Refused(number, text) for number, text in why.items())]
+        refused.sort(key=lambda each: each.number)
+        kept = ~np.isin(numbers, list(why))
+        made_of = None if self.made_of is None else self.made_of[kept]
+        return Decoded(self.rows.filter(pa.array(kept)), refused, self.one_by_one, made_of)
 
 
 @dataclass(frozen=True, slots=True)

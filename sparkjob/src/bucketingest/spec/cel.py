@@ -128,6 +128,19 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".slo.readOptimizedFreshness",
         ),
         CelRule(
+            "!has(self.format) || !has(self.format.envelope) || !has(self.table.orderingField)",
+            "table.orderingField is not allowed with format.envelope: the order is that of the topic's offsets",
+            ".table.orderingField",
+        ),
+        CelRule(
+            "!has(self.format) || !has(self.format.envelope) || self.format.envelope.before == 'full' || "
+            "(has(self.table.index.global) && self.table.index.global) || "
+            "self.table.partitionBy.all(name, name in self.table.recordKey)",
+            "table.partitionBy must be columns of recordKey with format.envelope, unless table.index.global is true or "
+            "format.envelope.before is full",
+            ".table.partitionBy",
+        ),
+        CelRule(
             "!self.services.mergeGroups.enabled || self.table.index.type == 'state'",
             "services.mergeGroups is for table.index.type state only",
             ".services.mergeGroups.enabled",
@@ -181,6 +194,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "has(self.schema) || (has(self.registry) && self.type != 'json')",
             "schema is required without registry, and for json",
             ".schema",
+        ),
+        CelRule(
+            "!has(self.envelope) || (self.type == 'json' && !has(self.registry))",
+            "envelope is for json without registry only",
+            ".envelope",
         ),
         CelRule(
             "!has(self.confluentSchemaId) || !has(self.registry)",

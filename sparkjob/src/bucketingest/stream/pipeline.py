@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 from bucketingest.catalog.sync import Target
 from bucketingest.catalog.targets import targets
+from bucketingest.decode.decoder_choice import delete_predicate
 from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.lock.hudi_lock import LockSettings
 from bucketingest.hudi.table.layout_warnings import LogBlock
@@ -118,7 +119,7 @@ class Pipeline:
             ),
             checkpoint_url=resource.checkpoint_path,
             beginning=beginning_of(spec.source.kafka),
-            delete_when=table.delete_when,
+            delete_when=delete_predicate(resource),
             log_block=table.log_block,
             drops_metadata_table=table.metadata_table == "drop",
             memory_bytes=table.memory_per_task,

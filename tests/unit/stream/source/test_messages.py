@@ -9,12 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bucketingest.decode.debezium.decoder import DebeziumDecoder
+from bucketingest.decode.debezium.events import EventRules
 from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.message_columns import DELETED, with_deleted
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.nodes import Node, RowsInDoubt
 from bucketingest.decode.sql.program import Program, Select, Where
 from bucketingest.stream.source import messages
-from bucketingest.stream.source.messages import MessageDecoder, blocks, pack_messages, refused_messages
+from bucketingest.stream.source.messages import MessageDecoder, blocks, marked_messages, pack_messages, refused_messages
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.shuffle import SHUFFLE_SCHEMA
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
@@ -103,6 +106,37 @@ def test_refused_messages_keep_their_place_in_the_topic() -> None:
         },
     ]
     assert list(refused_messages([batch(good(1))], DECODER, write_plan())) == []
+
+
+KEYS = pa.nulls(6, pa.binary())
+
+
+def test_a_message_may_be_two_rows_or_nothing_and_all_others_keep_their_places() -> None:
+    rules = EventRules(full=True, stops=False)
+    decoder = MessageDecoder(DebeziumDecoder(with_deleted(SCHEMA), 0, rules), "cannot be decoded", "has no value")
+
+    def event(op: str, before: int | None, after: int | None) -> bytes:
+        images = [b"null" if number is None else good(number) for number in (before, after)]
+        return b'{"op": "%s", "before": %s, "after": %s}' % (op.encode(), *images)
+
+    given = [event("c", None, 1), None, event("u", 1, 2), b"no json", event("d", 2, None), event("x", None, None)]
+    (marked,) = marked_messages([batch(*given, offset=[*range(6)], key=KEYS)], decoder, data="data", bad="bad", detail="detail")
+    found = [
+        (each["offset"], each["data"] and (each["data"]["id"], each["data"][DELETED])) for each in marked.to_pylist()
+    ]
+    assert found == [(0, ("k1", False)), (2, ("k1", True)), (2, ("k2", False)), (3, None), (4, ("k2", True)), (5, None)]
+    assert marked.column("bad").to_pylist() == [False, False, False, True, False, True]
+    assert [each is None for each in marked.column("detail").to_pylist()] == [True, True, True, False, True, False]
+
+    columns = tuple(Node("AttributeReference", field.type, value=at) for at, field in enumerate(SCHEMA))
+    decoder = replace(decoder, program=Program((Select(columns),), SCHEMA))
+    given[4] = given[4].replace(b'"k2"', b"null") if given[4] else None
+    (letters,) = refused_messages([batch(*given, offset=[*range(6)], key=KEYS)], decoder, write_plan())
+    assert letters.select(["reason", "offset"]).to_pylist() == [
+        {"reason": "decode", "offset": 3},
+        {"reason": "recordKey", "offset": 4},
+        {"reason": "decode", "offset": 5},
+    ]
 
 
 NO_PLACE = {

@@ -16,7 +16,7 @@ from bucketingest.decode.message_columns import columns_of
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
 from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.hudi.table.table import TableDefinition
-from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder, row_numbers
+from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder
 from support.decoding.odd_values import Name, expected_of, messages_of, model_of, reasons_of
 from support.oracle import hudi_rs
 from support.tables.local_writer import LocalWriter
@@ -52,7 +52,7 @@ def test_each_value_is_what_the_table_says(name: Name, size: int) -> None:
         part = block_of(messages[start : start + size])
         decoded = decoder.decode(part)
         reasons |= {start + each.number: each.why for each in decoded.refused}
-        numbers = row_numbers(decoded, part.num_rows).tolist()
+        numbers = decoded.numbers(part.num_rows).tolist()
         rows |= {str(start + at): row for at, row in zip(numbers, decoded.rows.to_pylist(), strict=True)}
     expected = expected_of(name)
     assert sorted(rows) == sorted(expected)

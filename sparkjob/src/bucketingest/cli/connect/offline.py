@@ -34,7 +34,8 @@ def offline_problems(resource: BucketIngest) -> list[Problem]:
     if spec.table.delete_when is not None and (why := why_unclosed(spec.table.delete_when)) is not None:
         found.append(Problem("spec.table.deleteWhen", why))
     if columns is not None and not has_transform(resource):
-        found += _of_table(resource, columns)
+        is_event = spec.format is not None and spec.format.envelope is not None
+        found += _of_table(resource, pa.schema(list(columns)[:-1]) if is_event else columns)
     return found
 
 

@@ -73,6 +73,33 @@ class Registry(SpecModel):
         return f"{topic}-value" if self.subject_strategy == "TopicName" else f"{topic}-{self.record_name}"
 
 
+class Envelope(SpecModel):
+    """What is around a row in a message: a change event of a database."""
+
+    type: Literal["debezium"] = Field(
+        description=(
+            "debezium: the row is in before and after. An event of op d deletes its key, all others are upserts, in "
+            "the order of the topic's offsets."
+        )
+    )
+    before: Literal["key", "full"] = Field(
+        default="key",
+        description=(
+            "What of a row's old image is sure. key: the key's columns. full: all, as of PostgreSQL with REPLICA "
+            "IDENTITY FULL, and of MySQL and MariaDB; then an update deletes its old image too, in whatever partition "
+            "that is, and an event without one is a dead letter."
+        ),
+    )
+    truncate: Literal["stop", "deadLetter"] = Field(
+        default="stop",
+        description=(
+            "What happens if the source's table was truncated. stop: the query ends, before anything of that "
+            "micro-batch is written. deadLetter: it goes on, older rows stay in the table, and the event is a dead "
+            "letter."
+        ),
+    )
+
+
 class Format(SpecModel):
     """How the value of a Kafka record is decoded into columns."""
 
@@ -115,6 +142,13 @@ class Format(SpecModel):
         description=(
             "For json: what a number in a TIMESTAMP column counts since 1970. iso: nothing; times are text of ISO "
             "8601, which is read whatever this says, and a message with a number there is a dead letter."
+        ),
+    )
+    envelope: Envelope | None = Field(
+        default=None,
+        description=(
+            "For json: messages are change events, and schema has the columns of the row. source then has a last "
+            "column __deleted, which transform.sql must select: it is no column of the table."
         ),
     )
     registry: Registry | None = Field(

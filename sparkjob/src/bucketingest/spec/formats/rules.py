@@ -99,6 +99,27 @@ def _subject(view: View) -> Iterator[Finding]:
         yield ("format", "registry", "subject"), wrong, "a subject, or format.schema"
 
 
+def _envelope(view: View) -> Iterator[Finding]:
+    if view.mapping("format.envelope") is None:
+        return
+    where = ("format", "envelope")
+    if view.value("format.type") not in {None, "json"} or view.value("format.registry") is not None:
+        yield where, "is for json without registry only", "format.type json"
+    if view.value("table.orderingField") is not None:
+        wrong = "is not allowed with format.envelope: the order of changes is that of the topic's offsets"
+        yield ("table", "orderingField"), wrong, ""
+    key = view.texts("table.recordKey") or ()
+    others = [name for name in view.texts("table.partitionBy") or () if name not in key]
+    is_global = view.value("table.index.global") is True
+    if others and not is_global and view.value("format.envelope.before") == "key":
+        wrong = f"has {others[0]}, no column of recordKey: a delete has only the key's values, and would miss the row"
+        allowed = (
+            "columns of recordKey; or table.index.global true; or format.envelope.before full, with REPLICA IDENTITY "
+            "FULL at the source"
+        )
+        yield ("table", "partitionBy"), wrong, allowed
+
+
 FORMAT_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
     _avro_schema,
     _protobuf,
@@ -107,4 +128,5 @@ FORMAT_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
     _timestamps,
     _one_header,
     _subject,
+    _envelope,
 )

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
+from bucketingest.decode.message_columns import DELETED
 from bucketingest.spec.model import Format
 from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.messages import MessageDecoder, marked_messages
@@ -111,12 +112,20 @@ def transform(rows: DataFrame, sql: str) -> DataFrame:
         ) from error
 
 
-def mark_deletes(rows: DataFrame, delete_when: str | None) -> DataFrame:
-    """Add the delete column if there is a predicate. Raises InvalidTransform."""
+def mark_deletes(rows: DataFrame, delete_when: str | None, *, enveloped: bool = False) -> DataFrame:
+    """Add the delete column if there is a predicate. `enveloped`: it names the envelope's column, which the table has
+    not. Raises InvalidTransform.
+    """
     if delete_when is None:
         return rows
+    if enveloped and DELETED not in rows.columns:
+        raise InvalidTransform(
+            f"spec.transform.sql does not select {DELETED}, which says what is deleted: add it to the SELECT; the "
+            "table does not get it"
+        )
     try:
-        return rows.withColumn(DELETE_COLUMN, F.coalesce(F.expr(delete_when).cast("boolean"), F.lit(False)))  # noqa: FBT003
+        marked = rows.withColumn(DELETE_COLUMN, F.coalesce(F.expr(delete_when).cast("boolean"), F.lit(False)))  # noqa: FBT003
+        return marked.drop(DELETED) if enveloped else marked
     except (AnalysisException, ParseException) as error:
         raise InvalidTransform(
             f"spec.table.deleteWhen: {_first_line(error)}; columns of the table: {', '.join(rows.columns)}"

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.decode.kafka.message import VALUE
+from bucketingest.decode.debezium.decoder import DebeziumDecoder
+from bucketingest.decode.kafka.message import KEY, VALUE
 from bucketingest.decode.registered.wire_format import ids_of
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.program import Program
@@ -51,21 +52,15 @@ class MessageDecoder:
     @property
     def needs(self) -> tuple[str, ...]:
         """The columns of the messages that `decode` looks at; no others need to be read."""
-        return (VALUE,)
+        return (VALUE, KEY) if isinstance(self.blocks, DebeziumDecoder) else (VALUE,)
 
     def decode(self, messages: pa.RecordBatch) -> Decoded:
         """The rows and the refused ones of a block, among them those with a time in no year that a column can have.
         `messages`: the columns that it needs, or more.
         """
-        decoded = self.blocks.decode(messages.column(VALUE))
-        if not (beyond := dict(beyond_years(decoded.rows))):
-            return decoded
-        kept = np.ones(decoded.rows.num_rows, np.bool_)
-        kept[list(beyond)] = False
-        numbers = row_numbers(decoded, messages.num_rows)
-        refused = [*decoded.refused, *(Refused(int(numbers[at]), why) for at, why in beyond.items())]
-        refused.sort(key=lambda each: each.number)
-        return Decoded(decoded.rows.filter(pa.array(kept)), refused, decoded.one_by_one)
+        columns = [messages.column(name) for name in self.needs]
+        decoded = self.blocks.decode(*columns)
+        return decoded.without(dict(beyond_years(decoded.rows)), messages.num_rows)
 
     def table_rows(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Places]:
         """The table's rows, and of each from which row it is made. Raises RowsInDoubt."""
@@ -127,35 +122,30 @@ def _refused_in(block: pa.RecordBatch, decoder: MessageDecoder, plan: WritePlan)
     rows, made_of = decoder.table_rows(decoded.rows)
     rejected = rejected_rows(pa.RecordBatch.from_arrays(rows.columns, schema=plan.schema), plan)
     if rejected is not None:
-        numbers = row_numbers(decoded, block.num_rows)[made_of[rejected.rows]]
+        numbers = decoded.numbers(block.num_rows)[made_of[rejected.rows]]
         found |= dict(zip(numbers.tolist(), rejected.reasons, strict=True))
     return found
-
-
-def row_numbers(decoded: Decoded, count: int) -> Places:
-    """Of each row of so many messages, which one it is."""
-    is_row = np.ones(count, np.bool_)
-    is_row[[each.number for each in decoded.refused]] = False
-    return np.flatnonzero(is_row)
 
 
 def marked_messages(
     batches: Iterable[pa.RecordBatch], decoder: MessageDecoder, *, data: str, bad: str, detail: str
 ) -> Iterator[pa.RecordBatch]:
-    """All messages with three further columns: the row, null if the message cannot be decoded; whether so; and why."""
+    """The message of each row and each that cannot be decoded, in their order, with three further columns: the row,
+    null if the message cannot be decoded; whether so; and why.
+    """
     for block in blocks(batches):
         decoded = decoder.decode(block)
-        is_bad = np.zeros(block.num_rows, np.bool_)
-        is_bad[[each.number for each in decoded.refused]] = True
-        places = np.cumsum(~is_bad) - 1
+        numbers = decoded.numbers(block.num_rows)
         rows = pa.StructArray.from_arrays(decoded.rows.columns, fields=list(decoded.rows.schema))
-        why = np.full(block.num_rows, None, object)
-        for each in decoded.refused:
-            why[each.number] = decoder.detail(each)
+        of_refused = np.array([each.number for each in decoded.refused], np.int64)
+        order = np.argsort(both := np.append(numbers, of_refused), kind="stable")
+        is_bad = order >= len(numbers)
+        why = np.array([None] * len(numbers) + [decoder.detail(each) for each in decoded.refused], object)
+        block = block.take(pa.array(both[order]))  # noqa: PLW2901 - its messages as they are from here on
         columns: dict[str, pa.Array] = dict(zip(block.schema.names, block.columns, strict=True))
-        columns[data] = rows.take(pa.array(places, mask=is_bad))
+        columns[data] = rows.take(pa.array(order, mask=is_bad))
         columns[bad] = pa.array(is_bad)
-        columns[detail] = pa.array(why, pa.string()) if decoded.refused else pa.nulls(block.num_rows, pa.string())
+        columns[detail] = pa.array(why[order], pa.string())
         yield pa.RecordBatch.from_pydict(columns)
 
 

@@ -12,6 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from bucketingest.decode.avro.decoder import AvroDecoder
 from bucketingest.decode.avro.registered import RegisteredAvroDecoder
+from bucketingest.decode.debezium.decoder import DebeziumDecoder
+from bucketingest.decode.debezium.events import EventRules
 from bucketingest.decode.decoder_choice import Way, has_sql, sql_refused, way_of
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.registered import RegisteredJsonDecoder
@@ -104,13 +106,25 @@ class RowShape:
             and (self.resource.spec.format.registry is not None)
         )
 
+    @property
+    def _event_rules(self) -> EventRules | None:
+        """Of an envelope; None: messages are the rows."""
+        envelope = None
+        if self.resource is not None and self.resource.spec.format is not None:
+            envelope = self.resource.spec.format.envelope
+        if self.resource is None or envelope is None:
+            return None
+        return EventRules(envelope.before == "full", envelope.truncate == "stop", self.resource.spec.table.record_key)
+
     def _blocks(self, rows: DataFrame) -> BlockDecoder:
         """What decodes messages; with a registry it knows no schema yet."""
         if self.has_registry:
             return self.registered_blocks(rows)
         format_, columns = self._format, self._columns(rows)
         if format_.type == "json":
-            return JsonDecoder(columns, MICROS_OF[format_.timestamps])
+            unit = MICROS_OF[format_.timestamps]
+            rules = self._event_rules
+            return JsonDecoder(columns, unit) if rules is None else DebeziumDecoder(columns, unit, rules)
         if format_.type == "protobuf":
             return ProtobufDecoder(read_message(format_.columns_text, format_.message_name), columns)
         return AvroDecoder(format_.columns_text, columns, header_of(format_))
@@ -180,7 +194,7 @@ class RowShape:
         """The table's columns and, with a predicate, the delete column."""
         if self.resource is not None:
             good = transform(good, self.resource.spec.transform.sql)
-        return mark_deletes(good, self.delete_when)
+        return mark_deletes(good, self.delete_when, enveloped=self._event_rules is not None)
 
     def is_repeatable(self, rows: DataFrame) -> bool:
         """Whether the same input gives the same rows each time; not so with rand() or a UDF that says so."""

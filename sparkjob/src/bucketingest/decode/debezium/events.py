@@ -1,0 +1,203 @@
+"""What each message of a topic of Debezium's is: an image of a row to keep, one to delete, nothing, or no event at all.
+
+Field names and operations as io.debezium.data.Envelope has them. No value of a row is looked at here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from bucketingest.decode.rows import Refused
+from bucketingest.errors import BucketIngestError
+
+NOTHING: Final = b""
+_NULL: Final = b"null"
+_ABSENT: Final = (NOTHING, _NULL)
+_OTHER_MESSAGES: Final = ({"status", "id", "event_count"}, {"ddl", "databaseName"})
+"""Members of transaction markers and of schema changes; a heartbeat has nothing but `ts_ms`."""
+_NO_EVENT: Final = "no change event of Debezium: it has no op; flat rows, as of ExtractNewRecordState, need no envelope"
+_NOT_FULL: Final = (
+    "format.envelope.before is full, but {}: give the source's table REPLICA IDENTITY FULL, or set table.index.global, "
+    "or partition by columns of the key"
+)
+_EMPTY: Final[tuple[object, ...]] = (None, "", 0, "{}", "[]", [], {})
+
+
+class SourceTruncated(BucketIngestError):
+    """The source's table was truncated, and the resource does not say that its rows may stay."""
+
+
+class _Event(msgspec.Struct, gc=False):
+    op: str | None = None
+    before: msgspec.Raw = msgspec.Raw()
+    after: msgspec.Raw = msgspec.Raw()
+    schema: msgspec.Raw = msgspec.Raw()
+    payload: _Event | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class _Key(msgspec.Struct, gc=False):
+    schema: msgspec.Raw = msgspec.Raw()
+    payload: msgspec.Raw = msgspec.Raw()
+
+
+_decode: Final = msgspec.json.Decoder(_Event).decode
+_decode_key: Final = msgspec.json.Decoder(_Key).decode
+
+
+@dataclass(frozen=True, slots=True)
+class EventRules:
+    """What the resource says of the events."""
+
+    full: bool
+    """Each `before` is complete. So an update also deletes the row as it was, which may be in another partition."""
+    stops: bool
+    """A truncate ends the query; else it is a dead letter."""
+    key: tuple[str, ...] = ()
+    """Columns that each `before` has; only looked at if it should be full."""
+
+
+@dataclass(slots=True)
+class Images:
+    """Images of rows in the order of their messages; one message may have two."""
+
+    numbers: list[int] = field(default_factory=list)
+    """Of the message, in the block."""
+    texts: list[bytes] = field(default_factory=list)
+    """Each as JSON."""
+    deletes: list[bool] = field(default_factory=list)
+    schemas: list[bytes] = field(default_factory=list)
+    """What the message says of its types, as JSON; `NOTHING` if it says nothing."""
+    refused: list[Refused] = field(default_factory=list)
+
+    def add(self, number: int, image: bytes, schema: bytes, *, deletes: bool) -> None:
+        """Add the next one."""
+        self.numbers.append(number)
+        self.texts.append(image)
+        self.deletes.append(deletes)
+        self.schemas.append(schema)
+
+
+def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules) -> Images:
+    """The images of the messages. One without a value deletes its key: where a topic is compacted nothing else is left
+    of a delete. Behind its delete it is nothing, and if a delete needs more than the key. Raises SourceTruncated.
+    """
+    found = Images()
+    schema = NOTHING
+    kept = frozenset("cr" if rules.full else "cru")
+    numbers, texts, schemas = found.numbers.append, found.texts.append, found.schemas.append
+    deletes = found.deletes.append
+    deleted: bytes | None = None
+    for number, message in enumerate(messages.to_pylist()):
+        if message is None:
+            if not rules.full and (key := keys[number].as_py()) not in (None, deleted):
+                _take_tombstone(key, number, found)
+            continue
+        deleted = None
+        try:
+            event = _decode(message)
+        except msgspec.DecodeError as error:
+            found.refused.append(Refused(number, str(error) if message.strip() else "the message is empty"))
+            continue
+        said = NOTHING
+        if event.payload is not msgspec.UNSET:
+            if event.payload is None:  # nobody makes a tombstone of this form
+                continue
+            said, event = bytes(event.schema), event.payload
+            said = schema if said == schema else NOTHING if said == _NULL else said
+            schema = said  # the same object for equal ones: it is hashed once
+        after = bytes(event.after)
+        if event.op in kept and after not in _ABSENT:
+            numbers(number)  # as `Images.add` does: most messages come here
+            texts(after)
+            schemas(said)
+            deletes(False)  # noqa: FBT003 - a list's
+        elif (why := _take(event, said, number, rules, found)) is not None:
+            if event.op is None and _is_no_data(message):
+                continue
+            if event.op == "t" and rules.stops:
+                raise SourceTruncated(_truncated(message))
+            found.refused.append(Refused(number, why))
+        elif event.op == "d":
+            deleted = keys[number].as_py()
+    return found
+
+
+def _take_tombstone(key: bytes, number: int, found: Images) -> None:
+    """Add the key, as an image to delete."""
+    try:
+        said = _decode_key(key)
+    except msgspec.DecodeError as error:
+        found.refused.append(Refused(number, f"a tombstone whose key is no JSON object: {error}"))
+        return
+    payload, schema = bytes(said.payload), bytes(said.schema)
+    if payload == NOTHING:
+        payload, schema = key, NOTHING
+    found.add(number, payload, NOTHING if schema == _NULL else schema, deletes=True)
+
+
+def _take(event: _Event, schema: bytes, number: int, rules: EventRules, found: Images) -> str | None:
+    """Add the event's images; or why there are none."""
+    before, after = bytes(event.before), bytes(event.after)
+    match event.op:
+        case "c" | "r" | "u":
+            if after in _ABSENT:
+                return f"op {event.op} without after"
+            if before in _ABSENT:  # an update, and each `before` should be there
+                return _NOT_FULL.format("an update has no before")
+            found.add(number, before, schema, deletes=True)
+            found.add(number, after, schema, deletes=False)
+        case "d":
+            if before in _ABSENT:
+                return "a delete without before: the source's table has REPLICA IDENTITY NOTHING, or no key"
+            if rules.full and _is_only_key(before, rules.key):
+                return _NOT_FULL.format("the before of a delete has nothing but the key")
+            found.add(number, before, schema, deletes=True)
+        case "t":
+            return "the source's table was truncated: rows that came before are still in the table here"
+        case "m":
+            return None
+        case None:
+            return _NO_EVENT
+        case _:
+            return f"op {event.op[:20]!r}, which is none of c, r, u, d, t, m"
+    return None
+
+
+def _truncated(message: bytes) -> str:
+    source = _event(message).get("source") or {}
+    name = ".".join(str(source[each]) for each in ("db", "schema", "table") if source.get(each))
+    return (
+        f"the source's table {name} was truncated (op t): its older rows would stay in the table here. Delete them, or "
+        "start again with a new table and a new snapshot; or set format.envelope.truncate to deadLetter, which goes "
+        "on, keeps the rows, and records each truncate as a dead letter"
+    )
+
+
+def _is_only_key(before: bytes, key: tuple[str, ...]) -> bool:
+    """Whether an image has, but for the key, only what PostgreSQL sends for values that it does not know."""
+    others = [value for name, value in _object(before).items() if name not in key]
+    return all(value in _EMPTY or str(value).startswith("1970-01-01") for value in others) if others else False
+
+
+def _is_no_data(message: bytes) -> bool:
+    """Whether a message is one of those that Debezium sends beside changes: heartbeats, transactions, DDL."""
+    names = set(_event(message))
+    return names == {"ts_ms"} or any(names >= each for each in _OTHER_MESSAGES)
+
+
+def _event(message: bytes) -> dict[str, Any]:
+    found = _object(message)
+    payload = found.get("payload")
+    return payload if isinstance(payload, dict) else found
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}

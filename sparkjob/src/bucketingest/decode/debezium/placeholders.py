@@ -1,0 +1,62 @@
+"""What PostgreSQL did not send: Debezium writes a placeholder for a long (TOAST) value that an update left as it was.
+It is no data, and never becomes any.
+
+Its forms by type: text, bytes, arrays of them, of integers and of UUIDs, HSTORE, geometries; as
+io.debezium.connector.postgresql.UnchangedToastedPlaceholder makes them of the connector's default
+`unavailable.value.placeholder`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+_TEXT: Final = "__debezium_unavailable_value"
+_BYTES: Final = _TEXT.encode()
+UUID_FORM: Final = str(uuid.UUID(bytes=hashlib.md5(_BYTES, usedforsecurity=False).digest(), version=3))
+_GEOMETRIES: Final = (
+    "0101000020E6100000000000FC83D797C1000000FC83D797C1",
+    "0101000020E61000000C21E7FDFF7F66401842CEFBFF7F5640",
+)
+_FORMS: Final = (
+    _TEXT,
+    base64.b64encode(_BYTES).decode(),
+    UUID_FORM,
+    *(base64.b64encode(bytes.fromhex(each)).decode() for each in _GEOMETRIES),
+)
+_NUMBERS: Final = list(_BYTES)
+_SEEN: Final = (*(f'"{each}"'.encode() for each in _FORMS), ",".join(map(str, _NUMBERS[:8])).encode())
+WHY: Final = (
+    "field {}: the value was not sent, a TOAST value that the update left as it was: run ALTER TABLE ... REPLICA "
+    "IDENTITY FULL at the source, and read the row again by an incremental snapshot"
+)
+
+
+def placeholders_in(images: Sequence[bytes], columns: Sequence[str]) -> dict[int, str]:
+    """The numbers of images that have a placeholder in a column, and each column's name."""
+    text = b"".join(images)  # one look at all of them: most blocks have none
+    found: dict[int, str] = {}
+    for number, image in enumerate(images) if any(each in text for each in _SEEN) else ():
+        if not any(each in image for each in _SEEN):
+            continue
+        try:
+            row = msgspec.json.decode(image)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue  # its decoder says why
+        name = next((each for each in columns if isinstance(row, dict) and _is_placeholder(row.get(each))), None)
+        if name is not None:
+            found[number] = name
+    return found
+
+
+def _is_placeholder(value: Any) -> bool:
+    if isinstance(value, list):
+        return value == _NUMBERS or any(map(_is_placeholder, value))
+    if isinstance(value, dict):
+        return any(map(_is_placeholder, value.values()))
+    return value in _FORMS

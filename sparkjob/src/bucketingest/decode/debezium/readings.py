@@ -1,0 +1,128 @@
+"""What values of an event mean. The names that Debezium gives to types are in the part `schema` of a message; without
+it the column's own type decides, and a number in a DATE column counts days.
+
+Names as io.debezium.time, io.debezium.data and org.apache.kafka.connect.data have them.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketingest.years import MICROS_MAX, MICROS_MIN
+
+Converted: TypeAlias = tuple[pa.Array, dict[int, str]]
+"""The values, and why some of them are none, by their numbers."""
+
+_CONNECT: Final = "org.apache.kafka.connect.data."
+_DEBEZIUM: Final = "io.debezium."
+_DATES: Final = frozenset({f"{_CONNECT}Date", f"{_DEBEZIUM}time.Date"})
+_MICROS: Final = {
+    f"{_CONNECT}Timestamp": (1000, 1),
+    f"{_DEBEZIUM}time.Timestamp": (1000, 1),
+    f"{_DEBEZIUM}time.MicroTimestamp": (1, 1),
+    f"{_DEBEZIUM}time.NanoTimestamp": (1, 1000),
+}
+"""Microseconds of one, as a fraction."""
+_DECIMAL: Final = f"{_CONNECT}Decimal"
+_VARIABLE: Final = f"{_DEBEZIUM}data.VariableScaleDecimal"
+_VARIABLE_TYPE: Final = pa.struct([("scale", pa.int32()), ("value", pa.string())])
+_EXACT: Final = Context(prec=2000)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the values of a column are read."""
+
+    read: pa.DataType
+    """As what they stand in the JSON text."""
+    convert: Callable[[pa.Array], Converted]
+    """What the column has of that."""
+
+
+def readings_of(columns: pa.Schema, schema: bytes) -> list[Reading]:
+    """One of each column. `schema`: what a message says of its types, as JSON; empty if it says nothing."""
+    named = _fields(schema) if schema else {}
+    return [_reading(column.type, named.get(column.name)) for column in columns]
+
+
+def _reading(wanted: pa.DataType, said: dict[str, Any] | None) -> Reading:
+    name = None if said is None else said.get("name")
+    if pa.types.is_date(wanted) and (said is None or name in _DATES):
+        return Reading(pa.int32(), _days)
+    if pa.types.is_timestamp(wanted) and name in _MICROS:
+        return Reading(pa.int64(), _times(wanted, *_MICROS[name]))
+    if said is not None and (pa.types.is_decimal(wanted) or pa.types.is_string(wanted)):
+        if name == _DECIMAL:
+            scale = int(said.get("parameters", {}).get("scale", 0))
+            return Reading(pa.string(), lambda array: _decimals(((text, scale) for text in array.to_pylist()), wanted))
+        if name == _VARIABLE:
+            return Reading(_VARIABLE_TYPE, lambda array: _decimals(map(_variable, array.to_pylist()), wanted))
+    return Reading(wanted, lambda array: (array, {}))
+
+
+def _fields(schema: bytes) -> dict[str, dict[str, Any]]:
+    """The fields of a row's images, or of a key, by name."""
+    try:
+        read = msgspec.json.decode(schema)
+        images = [each for each in read["fields"] if each.get("field") in {"before", "after"} and "fields" in each]
+        images = images or [read]
+        return {each["field"]: each for image in images for each in image["fields"]}
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _days(array: pa.Array) -> Converted:
+    return array.cast(pa.date32()), {}
+
+
+def _times(wanted: pa.DataType, factor: int, divisor: int) -> Callable[[pa.Array], Converted]:
+    def convert(array: pa.Array) -> Converted:
+        numbers = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+        beyond = (numbers > MICROS_MAX // factor * divisor) | (numbers < -(-MICROS_MIN // factor) * divisor)
+        micros = np.where(beyond, 0, numbers) * factor // divisor
+        mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+        why = {at: f"{numbers[at]} is beyond the years 0001 to 9999" for at in np.flatnonzero(beyond).tolist()}
+        return pa.array(micros, pa.int64(), mask=mask).view(wanted), why
+
+    return convert
+
+
+def _variable(value: dict[str, Any] | None) -> tuple[str | None, int]:
+    return (None, 0) if value is None else (value["value"], value["scale"] or 0)
+
+
+def _decimals(values: Iterable[tuple[str | None, int]], wanted: pa.DataType) -> Converted:
+    """Of unscaled numbers in Base64, with their scales."""
+    found: list[Decimal | str | None] = []
+    why: dict[int, str] = {}
+    for at, (text, scale) in enumerate(values):
+        try:
+            found.append(None if text is None else _decimal(text, scale, wanted))
+        except ValueError as error:
+            found.append(None)
+            why[at] = str(error)
+    return pa.array(found, wanted), why
+
+
+def _decimal(text: str, scale: int, wanted: pa.DataType) -> Decimal | str:
+    """Raises ValueError."""
+    try:
+        unscaled = int.from_bytes(binascii.a2b_base64(text, strict_mode=True), "big", signed=True)
+    except binascii.Error:
+        raise ValueError(f"{text[:40]!r} is no decimal's bytes in Base64") from None
+    number = Decimal(unscaled).scaleb(-scale, _EXACT)
+    if not pa.types.is_decimal(wanted):
+        return f"{number:f}"
+    fitting = number.quantize(Decimal(1).scaleb(-wanted.scale), context=_EXACT)
+    if fitting != number or abs(number) >= Decimal(10) ** (wanted.precision - wanted.scale):
+        raise ValueError(f"{number:f} does not fit into DECIMAL({wanted.precision},{wanted.scale})")
+    return fitting

@@ -1,0 +1,88 @@
+"""Topics that Debezium wrote, from a broker into a table: it is the source's table, row for row."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.errors import InvalidTransform, QueryFailed
+from support.decoding.debezium_streams import records_of
+from support.jobs.stream_runs import Lake, NewTopic, Runner
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_topic_of_postgresql_in_two_runs_on_arrow(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    envelope = {"type": "debezium", "truncate": "deadLetter"}
+    schema = "id BIGINT, customer STRING, tsl TIMESTAMP, d DATE, extra STRING"
+    wanted = lake.resource(
+        topic.source(),
+        format={"type": "json", "schema": schema, "timestamps": "micros", "envelope": envelope},
+        transform={"sql": "SELECT id, upper(customer) AS name, d, __deleted, id % 2 AS part FROM source"},
+        table={"recordKey": ["id", "part"], "partitionBy": ["part"]},
+    )
+    records = records_of("postgres.orders")
+    for part in (records[:6], records[6:]):
+        topic.send(part, partition=0)
+        run.once(wanted)
+    rows = {row["id"]: (row["name"], row["d"]) for row in lake.rows().to_pylist()}
+    assert rows == {
+        1: ("ANN", dt.date(2026, 1, 31)),
+        4: ("CATHY", None),
+        5: ("DAN", None),
+        6: ("EVE", None),
+        10: ("AFTER", None),
+        5_000_000_000: ("BIG", None),
+    }
+    assert set(lake.rows().column_names) == {"id", "name", "d", "part"}
+    assert not lake.dead_letters.exists()
+
+
+def test_a_topic_of_mariadb_whose_rows_move_with_sql_in_spark(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+    topic = new_topic()
+
+    def resource(**envelope: str) -> BucketIngest:
+        envelope = {"type": "debezium", "before": "full", **envelope}
+        return lake.resource(
+            topic.source(),
+            format={"type": "json", "schema": "id BIGINT, customer STRING, y INT", "envelope": envelope},
+            transform={"sql": "SELECT * FROM source WHERE reverse('') = ''"},
+            table={"recordKey": ["id"], "partitionBy": ["customer"], "deleteWhen": "y = 1"},
+            errors={"mode": "deadLetter", "deadLetterPath": str(lake.dead_letters)},
+        )
+
+    records = records_of("mariadb.orders")
+    topic.send(records[:14], partition=0)
+    run.once(resource())
+    topic.send(records[14:], partition=0)
+    with pytest.raises(QueryFailed, match=r"shop\.orders was truncated \(op t\)") as caught:
+        run.once(resource())
+    assert caught.value.cause == "SourceTruncated"
+    rows = {row["id"]: (row["customer"], row["y"]) for row in lake.rows().to_pylist()}
+    assert rows == {
+        1: ("ann", 2026),
+        4: ("cc", None),
+        5: ("d", None),
+        6: ("e", None),
+        7: ("f", None),
+        5_000_000_000: ("big", None),
+    }
+
+    run.once(resource(truncate="deadLetter"))
+    assert 10 in lake.rows().column("id").to_pylist()
+    (letter,) = lake.letters()
+    assert (letter["offset"], "truncated" in letter["detail"]) == (14, True)
+
+
+def test_sql_that_loses_what_is_deleted_is_refused(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+    wanted = lake.resource(
+        new_topic().source(),
+        format={"type": "json", "schema": "id BIGINT", "envelope": {"type": "debezium"}},
+        transform={"sql": "SELECT id FROM source"},
+        table={"recordKey": ["id"]},
+    )
+    with pytest.raises(InvalidTransform, match="does not select __deleted"):
+        run.once(wanted)
