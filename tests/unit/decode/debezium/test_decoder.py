@@ -193,6 +193,7 @@ def test_tombstones_heartbeats_and_messages_of_the_log_are_nothing() -> None:
 
 def test_a_tombstone_deletes_its_key_unless_its_delete_came_just_before() -> None:
     delete, key = {"op": "d", "before": {"id": 1, "n": 0}}, b'{"id":1}'
+    other_delete = {"op": "d", "before": {"id": 5, "n": 0}}
     with_schema = {"schema": {"type": "struct", "fields": [{"type": "int32", "field": "id"}]}, "payload": {"id": 2}}
     given: list[tuple[bytes | None, bytes | None]] = [
         (key, json.dumps(delete).encode()),
@@ -202,18 +203,22 @@ def test_a_tombstone_deletes_its_key_unless_its_delete_came_just_before() -> Non
         (json.dumps(with_schema).encode(), None),
         (None, None),
         (b"Struct{id=4}", None),
+        (b"Struct{id=5}", json.dumps(other_delete).encode()),
     ]
     keys, values = (pa.array(each, pa.binary()) for each in zip(*given, strict=True))
     decoded = decoder("id INT, n INT").decode(values, keys)
     assert [(row["id"], row["n"], row["__deleted"]) for row in decoded.rows.to_pylist()] == [
-        (1, 0, True),
+        (1, None, True),
         (3, None, True),
         (2, None, True),
-    ]
-    assert decoded.numbers(len(given)).tolist() == [0, 2, 4]
+        (5, 0, True),
+    ], "of a delete by its key there is no value that may be made up"
+    assert decoded.numbers(len(given)).tolist() == [0, 2, 4, 7]
     assert list(whys(decoded)) == [6]
     assert "a tombstone whose key is no JSON object" in whys(decoded)[6]
-    assert decoder("id INT, n INT", FULL).decode(values.slice(1), keys.slice(1)).rows.num_rows == 0, "in which partition?"
+    assert decoder("id INT, n INT", FULL).decode(values.slice(1), keys.slice(1)).rows.num_rows == 0, (
+        "in which partition?"
+    )
 
 
 @pytest.mark.parametrize(

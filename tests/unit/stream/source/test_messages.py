@@ -120,7 +120,9 @@ def test_a_message_may_be_two_rows_or_nothing_and_all_others_keep_their_places()
         return b'{"op": "%s", "before": %s, "after": %s}' % (op.encode(), *images)
 
     given = [event("c", None, 1), None, event("u", 1, 2), b"no json", event("d", 2, None), event("x", None, None)]
-    (marked,) = marked_messages([batch(*given, offset=[*range(6)], key=KEYS)], decoder, data="data", bad="bad", detail="detail")
+    (marked,) = marked_messages(
+        [batch(*given, offset=[*range(6)], key=KEYS)], decoder, data="data", bad="bad", detail="detail"
+    )
     found = [
         (each["offset"], each["data"] and (each["data"]["id"], each["data"][DELETED])) for each in marked.to_pylist()
     ]

@@ -24,7 +24,8 @@ _NOT_FULL: Final = (
     "format.envelope.before is full, but {}: give the source's table REPLICA IDENTITY FULL, or set table.index.global, "
     "or partition by columns of the key"
 )
-_EMPTY: Final[tuple[object, ...]] = (None, "", 0, "{}", "[]", [], {})
+_EMPTY: Final[tuple[object, ...]] = (None, "", 0, "0", "AA==", "{}", "[]", [])
+_ZERO_TIMES: Final = ("1970-01-01", "00:00:00")
 
 
 class SourceTruncated(BucketIngestError):
@@ -82,8 +83,11 @@ class Images:
 
 
 def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules) -> Images:
-    """The images of the messages. One without a value deletes its key: where a topic is compacted nothing else is left
-    of a delete. Behind its delete it is nothing, and if a delete needs more than the key. Raises SourceTruncated.
+    """The images of the messages. What a delete deletes is said by its key, unless each `before` is complete: its other
+    columns may have values that are made up.
+
+    A message without a value deletes its key too: where a topic is compacted nothing else is left of a delete. Behind
+    its delete it is nothing, and if a delete needs more than the key. Raises SourceTruncated.
     """
     found = Images()
     schema = NOTHING
@@ -93,8 +97,9 @@ def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules)
     deleted: bytes | None = None
     for number, message in enumerate(messages.to_pylist()):
         if message is None:
-            if not rules.full and (key := keys[number].as_py()) not in (None, deleted):
-                _take_tombstone(key, number, found)
+            key = None if rules.full else keys[number].as_py()
+            if key not in (None, deleted) and not _take_key(key, NOTHING, number, found):
+                found.refused.append(Refused(number, "a tombstone whose key is no JSON object"))
             continue
         deleted = None
         try:
@@ -115,28 +120,30 @@ def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules)
             texts(after)
             schemas(said)
             deletes(False)  # noqa: FBT003 - a list's
+        elif event.op == "d" and not rules.full and _take_key(keys[number].as_py(), said, number, found):
+            deleted = keys[number].as_py()
         elif (why := _take(event, said, number, rules, found)) is not None:
             if event.op is None and _is_no_data(message):
                 continue
             if event.op == "t" and rules.stops:
                 raise SourceTruncated(_truncated(message))
             found.refused.append(Refused(number, why))
-        elif event.op == "d":
-            deleted = keys[number].as_py()
     return found
 
 
-def _take_tombstone(key: bytes, number: int, found: Images) -> None:
-    """Add the key, as an image to delete."""
+def _take_key(key: bytes | None, schema: bytes, number: int, found: Images) -> bool:
+    """Add the key as an image to delete; or say that it is no object. `schema`: if the key has none of its own."""
     try:
-        said = _decode_key(key)
-    except msgspec.DecodeError as error:
-        found.refused.append(Refused(number, f"a tombstone whose key is no JSON object: {error}"))
-        return
-    payload, schema = bytes(said.payload), bytes(said.schema)
-    if payload == NOTHING:
-        payload, schema = key, NOTHING
-    found.add(number, payload, NOTHING if schema == _NULL else schema, deletes=True)
+        said = _decode_key(key or NOTHING)
+    except msgspec.DecodeError:
+        return False
+    assert key is not None, "what can be decoded is there"
+    payload, own = bytes(said.payload), bytes(said.schema)
+    if payload in _ABSENT:
+        found.add(number, key, schema, deletes=True)
+    else:
+        found.add(number, payload, schema if own in _ABSENT else own, deletes=True)
+    return True
 
 
 def _take(event: _Event, schema: bytes, number: int, rules: EventRules, found: Images) -> str | None:
@@ -180,7 +187,13 @@ def _truncated(message: bytes) -> str:
 def _is_only_key(before: bytes, key: tuple[str, ...]) -> bool:
     """Whether an image has, but for the key, only what PostgreSQL sends for values that it does not know."""
     others = [value for name, value in _object(before).items() if name not in key]
-    return all(value in _EMPTY or str(value).startswith("1970-01-01") for value in others) if others else False
+    return bool(others) and all(map(_is_empty, others))
+
+
+def _is_empty(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_empty, value.values()))
+    return value in _EMPTY or str(value).startswith(_ZERO_TIMES)
 
 
 def _is_no_data(message: bytes) -> bool:

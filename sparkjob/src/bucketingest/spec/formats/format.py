@@ -85,9 +85,9 @@ class Envelope(SpecModel):
     before: Literal["key", "full"] = Field(
         default="key",
         description=(
-            "What of a row's old image is sure. key: the key's columns. full: all, as of PostgreSQL with REPLICA "
-            "IDENTITY FULL, and of MySQL and MariaDB; then an update deletes its old image too, in whatever partition "
-            "that is, and an event without one is a dead letter."
+            "What is known of a row that is deleted. key: its key. full: each before is complete, as of PostgreSQL "
+            "with REPLICA IDENTITY FULL, and of MySQL and MariaDB; then an update deletes its old image too, in "
+            "whatever partition that is, and an event without one is a dead letter."
         ),
     )
     truncate: Literal["stop", "deadLetter"] = Field(
