@@ -245,6 +245,12 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             "spec.catalogs[1]: has none; allowed: exactly one of hive, glue",
             id="an entry that is no catalog",
         ),
+        pytest.param(
+            {"spec.spark.executor": {"instances": 4, "maxInstances": 2}},
+            "spec.spark.executor.maxInstances: is 2, and instances is 4; "
+            "allowed: instances of at least 1, and no fewer than these",
+            id="a most below the least",
+        ),
     ],
 )
 def test_a_broken_rule_is_reported_in_these_words(problems: Find, changes: dict[str, Any], message: str) -> None:

@@ -145,6 +145,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "services.mergeGroups is for table.index.type state only",
             ".services.mergeGroups.enabled",
         ),
+        CelRule(
+            "!has(self.spark.executor.maxInstances) || has(self.source.kafka)",
+            "spark.executor.maxInstances is for source.kafka only",
+            ".spark.executor.maxInstances",
+        ),
     ),
     "catalogs": (
         CelRule("self.all(each, has(each.hive) != has(each.glue))", "must each have exactly one of hive, glue"),
@@ -287,6 +292,13 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "self.all(each, [has(each.secret), has(each.configMap), has(each.persistentVolumeClaim)]"
             ".filter(given, given).size() == 1)",
             "must each have exactly one of secret, configMap, persistentVolumeClaim",
+        ),
+    ),
+    "spark.executor": (
+        CelRule(
+            "!has(self.maxInstances) || (self.instances > 0 && self.maxInstances >= self.instances)",
+            "maxInstances must not be less than instances, and instances not 0",
+            ".maxInstances",
         ),
     ),
     "spark.conf": (

@@ -284,6 +284,17 @@ def _promise(view: View) -> Iterator[Broken]:
         )
 
 
+def _executors(view: View) -> Iterator[Broken]:
+    least, most = view.value("spark.executor.instances"), view.value("spark.executor.maxInstances")
+    if type(least) is not int or type(most) is not int:
+        return
+    where = ("spark", "executor", "maxInstances")
+    if least < 1 or most < least:
+        yield Broken(where, f"is {most}, and instances is {least}", "instances of at least 1, and no fewer than these")
+    if view.value("source.kafka") is None:
+        yield Broken(where, "is for source.kafka only: of other sources nobody knows how much input waits")
+
+
 def _of_sections(view: View) -> Iterator[Broken]:
     yield from (Broken(*finding) for rule in (*FORMAT_RULES, *FILES_RULES, *POD_RULES) for finding in rule(view))
 
@@ -301,6 +312,7 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _services,
     _catalogs,
     _promise,
+    _executors,
     _hash_fields,
     _reserved_columns,
     _refused_names,

@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Observation
 
+from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.registry.errors import GaveWay
 from bucketingest.services.inline import InlineServices
 from bucketingest.storage import path_room
@@ -26,6 +27,7 @@ from bucketingest.stream.micro_batch import (
 from bucketingest.stream.pacing import Pace
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.scaling import ExecutorScaling
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
@@ -68,11 +70,13 @@ class MicroBatchFunction:
         files: FilesWriter | None = None,
         topics: TopicReading | None = None,
         pace: Pace | None = None,
+        scaling: ExecutorScaling | None = None,
     ) -> None:
         self._decoder = decoder
         self._files = files
         self._topics = topics
         self._pace = pace
+        self._scaling = scaling
         self._registered = registered
         self._services = services
         self._pipeline = pipeline
@@ -129,6 +133,16 @@ class MicroBatchFunction:
         if commit is not None:
             _log_commit(commit)
 
+    @property
+    def executors_wanted(self) -> int | None:
+        """Executors that are asked for; None where their number is fixed."""
+        return None if self._scaling is None else self._scaling.wanted
+
+    def scale(self) -> None:
+        """Between micro-batches: give executors back that an idle source does not need. Call with `busy` held."""
+        if self._scaling is not None:
+            self._scaling.idle()
+
     def serve_table(self) -> None:
         """Between micro-batches: the next short step of the table services, if one is due. Call with `busy` held."""
         if self._services is None or not self._services.is_due():
@@ -172,7 +186,10 @@ class MicroBatchFunction:
             try:
                 self.keep_beginning()
                 source_range = self._positions.range_of(batch_id)
+                started = forward_seconds()
                 self._run(rows, source_range)
+                if self._scaling is not None:
+                    self._scaling.batch_ended(started, source_range)
                 self.serve_table()
             except BaseException as error:
                 self.failure = error

@@ -41,9 +41,11 @@ from bucketingest.stream.pacing import Pace
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
+from bucketingest.stream.scaling import ExecutorScaling
 from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
+from bucketingest.stream.spark.executors import SparkExecutors
 from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.stream.topic_reading import TopicReading
@@ -181,6 +183,7 @@ def _start(
             files=None if files is None else FilesWriter.of(files, shape, rows),
             topics=None if reading is None or reading.client is None else TopicReading(reading.client),
             pace=None if once else Pace.of(pipeline, lambda: coordinator.due),
+            scaling=None if once else ExecutorScaling.of(pipeline, SparkExecutors.of(rows.sparkSession), board),
         )
         beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
         starter = QueryStarter.of(

@@ -19,6 +19,7 @@ from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.placement import ServicesPolicy
 from bucketingest.services.regroup.choose import MergeTriggers
+from bucketingest.spec.fields.spark import Spark
 from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE, Index
 from bucketingest.spec.model import BucketIngest, BucketIngestSpec
 from bucketingest.storage import Storage, open_storage
@@ -77,6 +78,8 @@ class Pipeline:
     services: ServicesPolicy = field(default_factory=ServicesPolicy)
     """Where compactions are merged."""
     max_commit_retries: int = 5
+    executors: tuple[int, int] | None = None
+    """The least and the most, between which the job chooses; None: their number is fixed."""
     work: str | None = None
     """All that the resource says about which rows are written, and how, as text. None: it is not known whether two
     attempts would write the same, as with a user's own DataFrame; then no attempt resumes another's micro-batch.
@@ -139,6 +142,7 @@ class Pipeline:
             services=ServicesPolicy(spec.services.chosen_mode),
             catalogs=targets(resource),
             max_commit_retries=spec.commit.max_retries,
+            executors=_executors(spec.spark),
             work=spec.model_dump_json(include={"source", "format", "transform", "table"}),
         )
 
@@ -165,6 +169,11 @@ def _commit_interval(spec: BucketIngestSpec) -> timedelta | None:
     first one's keys, or put keys into log files, where Hudi's BLOOM and SIMPLE indexes do not look.
     """
     return spec.commit.interval if spec.commit.mode == "interval" and not _makes_bases(spec.table.index) else None
+
+
+def _executors(spark: Spark) -> tuple[int, int] | None:
+    most = spark.executor.max_instances
+    return None if most is None else (spark.executor.instances, most)
 
 
 def _makes_bases(index: Index) -> bool:

@@ -59,7 +59,7 @@ class RunningIngest:
         board = self._function.board
         if self.query is not None:
             board.polled(self.query.lastProgress, self.query.status)
-        board.executors(registered_executors(self._starter.rows.sparkSession))
+        board.executors(registered_executors(self._starter.rows.sparkSession), self._function.executors_wanted)
         return board.snapshot()
 
     def request_stop(self) -> None:
@@ -189,6 +189,7 @@ class RunningIngest:
         else:
             self._function.commit(now=False)
             self._function.serve_table()
+            self._function.scale()
 
     def _start_again(self, error: PositionLost) -> None:
         """The table was rolled back behind the query: start again from the table, with a new checkpoint."""

@@ -33,6 +33,16 @@ class Executor(SpecModel):
         ge=0,
         le=10_000,
     )
+    max_instances: Whole | None = Field(
+        default=None,
+        alias="maxInstances",
+        description=(
+            "At most so many executors: without a restart the job asks for more than `instances` while input from "
+            "Kafka waits, and gives them back when fewer do its work. Absent: always `instances`."
+        ),
+        ge=1,
+        le=10_000,
+    )
     cores: Annotated[int, CoresText("1", "256")] = Field(
         default=2000, description='CPU of one executor in cores; whole cores are task slots, such as "2".'
     )
@@ -59,6 +69,11 @@ class Spark(SpecModel):
     def is_driver_only(self) -> bool:
         """Whether the driver does the work of executors, too."""
         return self.executor.instances == 0
+
+    @property
+    def executors_most(self) -> int:
+        """The most executors that there may be."""
+        return self.executor.max_instances or self.executor.instances
 
     @property
     def slots(self) -> int:

@@ -240,10 +240,10 @@ class ProgressBoard:
             others = {each.label: each for each in self._progress.catalogs}
             self._progress = replace(self._progress, catalogs=tuple({**others, state.label: state}.values()))
 
-    def executors(self, count: int) -> None:
-        """The number of registered executors."""
+    def executors(self, count: int, wanted: int | None = None) -> None:
+        """The number of registered executors; `wanted`: of those that the job asks for, if it chooses."""
         with self._lock:
-            self._progress = replace(self._progress, executors=count)
+            self._progress = replace(self._progress, executors=count, executors_wanted=wanted)
 
     def stopping(self) -> None:
         """The job was asked to stop."""

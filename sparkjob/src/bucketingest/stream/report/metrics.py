@@ -176,6 +176,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
         _of_state(lambda _, state: state.new_keys_in_logs),
     ),
     ("executors", "Executors registered with the driver; 0 in a local session.", lambda now: now.executors),
+    ("executors_wanted", "Executors that the job asks for, with maxInstances.", lambda now: now.executors_wanted),
 )
 
 

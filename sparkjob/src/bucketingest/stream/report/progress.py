@@ -79,6 +79,8 @@ class Progress:
     """The most that a write task of the last micro-batch held in buffers at a time."""
     executors: int | None = None
     """Executors that are registered with the driver; 0 in a local session, which has none."""
+    executors_wanted: int | None = None
+    """Executors that the job asks for; None: it does not choose their number."""
     lock_wait: float = 0.0
     """Waited for the table's lock, which other writers held."""
     lease_wait: float = 0.0

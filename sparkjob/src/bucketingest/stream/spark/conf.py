@@ -63,7 +63,7 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
     `master` is the environment's, None without one. `jars`: paths of connectors, on a cluster those in the image.
     """
     spark = resource.spec.spark
-    is_local = master is None or master.startswith("local")
+    is_local = master is None or master == "local" or master.startswith("local[")
     # Spark makes the folder when a view is named, though no table is ever put there.
     conf = {**_DEFAULT_CONF, "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "spark-warehouse")}
     conf["spark.master"] = master or "local[*]"
@@ -72,7 +72,7 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
     if master is not None and master.startswith("k8s://"):
         # Executors start while the driver reads the table. The number of write tasks does not depend on how many run.
         conf["spark.scheduler.minRegisteredResourcesRatio"] = "0"
-        conf["spark.default.parallelism"] = str(spark.executor.instances * spark.slots)
+        conf["spark.default.parallelism"] = str(spark.executors_most * spark.slots)
     else:
         # On Kubernetes the operator sets it. With Spark's default, 1 GiB, a larger -Xms stops every executor.
         conf["spark.executor.memory"] = f"{spark.executor.memory // _MIB}m"

@@ -1,8 +1,9 @@
-"""How many executors there are: without them a query waits silently, and a dashboard should show it."""
+"""How many executors there are, and asking for another number: Spark's own rule for that knows nothing of streams."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
@@ -14,3 +15,33 @@ def registered_executors(session: SparkSession) -> int:
     """
     context: Any = session.sparkContext
     return max(0, len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1)  # noqa: SLF001 - PySpark has no other way
+
+
+@dataclass(frozen=True, slots=True)
+class SparkExecutors:
+    """The executors of a session that has some."""
+
+    session: SparkSession
+
+    @classmethod
+    def of(cls, session: SparkSession) -> Self | None:
+        """None in a local session."""
+        context: Any = session.sparkContext
+        return None if context._jsc.sc().isLocal() else cls(session)  # noqa: SLF001 - PySpark has no other way
+
+    def registered(self) -> int:
+        """Those that the driver knows as alive."""
+        return registered_executors(self.session)
+
+    def ask_for(self, count: int) -> None:
+        """So many in all. The youngest end if there are more: call it while no task runs."""
+        context: Any = self.session.sparkContext
+        scala, jvm = context._jsc.sc(), context._jvm  # noqa: SLF001 - PySpark has no other way
+        # Also those that have not started yet count: the others are never made.
+        scala.requestTotalExecutors(count, 0, jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap()))
+        alive = sorted(filter(None, scala.getExecutorIds().mkString(",").split(",")), key=int)
+        if alive[count:]:
+            ids = jvm.java.util.ArrayList()
+            for each in alive[count:]:
+                ids.add(each)
+            scala.killExecutors(jvm.PythonUtils.toSeq(ids))
