@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.hudi.table.table import InsertMode, StateRules
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION, SAVEPOINT, Instant, State
-from bucketingest.hudi.timeline.timeline import create_requested, path_of
+from bucketingest.hudi.timeline.timeline import Timeline, create_requested, path_of
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
@@ -23,6 +23,8 @@ from bucketingest.services.compaction.records import End
 from bucketingest.storage import Storage
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.covering.covered_table import CoveredTable
+from bucketingest.write.instants.state_groups import StateGroups
+from bucketingest.write.table_groups import Group
 from support.tables.instants.abandoned import Killed, die, open_instant
 from support.tables.other_writers import archive, commit, next_time, replace_file_groups, schedule_compaction
 from support.tables.services.compactions import compact, execute, finish, started
@@ -106,17 +108,33 @@ def test_an_instant_of_ours_that_is_not_complete_is_not_covered(table: TestTable
     assert group_of(covered, "late") is not None
 
 
-def test_a_key_that_comes_again_while_a_compaction_forgets_it_stays_in_its_group(table: TestTable) -> None:
+@pytest.mark.parametrize(
+    "when", ["between the look at the timeline and the request time", "while its rows are written"]
+)
+def test_a_key_that_comes_again_while_a_compaction_forgets_it_stays_in_its_group(
+    table: TestTable, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It was deleted. The instant that brings it back is planned before the compaction completes, and ends later."""
     attempt = table.attempt()
     attempt.run(offsets(2, 3), [row("a", at=2, deleted=True)], schema=WITH_DELETES)
     work = started(table.storage)
+    left = [when]
 
-    def compaction_completes() -> None:
-        execute(table.storage, work)
-        assert finish(table.storage) == [End.COMPLETED]
+    def compaction_completes(at: str) -> None:
+        if left == [at]:
+            left.clear()
+            execute(table.storage, work)
+            assert finish(table.storage) == [End.COMPLETED]
 
-    attempt.run(offsets(3, 4), [row("a", amount=3, at=3)], compaction_completes)
+    original = StateGroups.fold_in
+
+    def fold_in(self: StateGroups, timeline: Timeline, written: Sequence[Group], replaced: Collection[Group]) -> None:
+        compaction_completes("between the look at the timeline and the request time")
+        original(self, timeline, written, replaced)
+
+    monkeypatch.setattr(StateGroups, "fold_in", fold_in)
+    attempt.run(offsets(3, 4), [row("a", amount=3, at=3)], lambda: compaction_completes("while its rows are written"))
+    assert not left
     attempt.run(offsets(4, 5), [row("a", amount=4, at=4)])
     assert len(groups_of_keys(table)["a"]) == 1
     assert amounts(table)["a"] == 4

@@ -85,6 +85,8 @@ class CoveredTable:
         self.expectations = Expectations(rules)
         self._pending = PendingInputs(storage)
         self._kept: Manifest | None = self.index.manifest
+        self._planned, self._planned_on = "", Manifest()
+        """The instant that was planned here last, and the state that its plan knows."""
         self._manifests = 0
         self._repairs = 0
         self.loading = LazyLoading()
@@ -126,6 +128,10 @@ class CoveredTable:
         self.folded, self._first_active = folded, timeline.first_active
         self.view = max((each.completion_time or "" for each in completed.values()), default="")
         self.expectations.note_commits(of_new)
+
+    def note_plan(self, instant: str) -> None:
+        """The plan of this instant has the state as it is now."""
+        self._planned, self._planned_on = instant, self.index.manifest
 
     def keep(self) -> None:
         """Merge runs if there are many, and store the state for the next start."""
@@ -212,7 +218,7 @@ class CoveredTable:
     ) -> None:
         """`newer`: content of the instants that completed after the state was loaded."""
         new_logs = logs_of(newer)
-        updates = logs_of_known_keys(newer, deletes=self._rules.inserts == "base")
+        updates = logs_of_known_keys(newer, self._planned, deletes=self._rules.inserts == "base")
         for attempt in range(1, _ATTEMPTS + 1):
             named = [stat.path for stat in stats if stat.path is not None]
             view = load_file_view(self._storage, timeline, partitions, named)
@@ -230,10 +236,10 @@ class CoveredTable:
                         self._listed[path] = {id_: replace(of, slices=of.slices[-1:]) for id_, of in current.items()}
                     if self._rules.is_global or path in self.loading.left_out:
                         continue
-                    self._cover_partition(path, current, updates, new_logs, timeline)
+                    self._cover_partition(path, current, updates, new_logs)
                     self.expectations.note_rooms(path, current)
                 if self._rules.is_global:
-                    self._cover_table(updates, new_logs, timeline, newer)
+                    self._cover_table(updates, new_logs, newer)
             except NotFound as error:
                 log.warning("a file vanished while it was read", extra={"reason": str(error), "attempt": attempt})
                 timeline, partitions = with_hidden(self._storage, Timeline.load(self._storage)), None
@@ -241,12 +247,12 @@ class CoveredTable:
                 return
         raise WriteError(f"{self._storage.url}: files vanished {_ATTEMPTS} times while they were read")
 
-    def _cover_table(self, updates: Logs, new_logs: Logs, timeline: Timeline, newer: Sequence[CommitMetadata]) -> None:
+    def _cover_table(self, updates: Logs, new_logs: Logs, newer: Sequence[CommitMetadata]) -> None:
         """The table as one partition."""
         table = {group_name(path, id_): group for path, groups in self._listed.items() for id_, group in groups.items()}
         known = WHOLE_TABLE in self.index.manifest.partitions
         gone = keys_moved_away(self._storage, self.index.store.hasher, newer) if known else {}
-        self._cover_partition(WHOLE_TABLE, table, updates, new_logs, timeline, gone=gone)
+        self._cover_partition(WHOLE_TABLE, table, updates, new_logs, gone=gone)
 
     def _covered_slice(self, group: Group) -> CoveredSlice | None:
         path, name = (WHOLE_TABLE, group_name(*group)) if self._rules.is_global else group
@@ -259,7 +265,6 @@ class CoveredTable:
         groups: Mapping[str, FileGroup],
         updates: Logs,
         new_logs: Logs,
-        timeline: Timeline,
         *,
         gone: MovedAway | None = None,
     ) -> None:
@@ -267,7 +272,8 @@ class CoveredTable:
         if known is None and not any(group.latest for group in groups.values()):
             return
         pending = self._pending.of(groups)
-        state, left = without_known_keys(known, groups, updates, new_logs, timeline, pending=pending)
+        planned = self._planned_on.partitions.get(path)
+        state, left = without_known_keys(known, planned, groups, updates, new_logs, pending=pending)
         if state is not None and state != known:
             self.index.manifest = self.index.manifest.with_partition(path, state)
         loaded = self.index.cover(

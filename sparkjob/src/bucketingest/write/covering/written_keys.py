@@ -9,7 +9,6 @@ from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.table.file_view import FileGroup
 from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.index.state.coverage import CoveredSlice, PartitionState, Pending
 from bucketingest.write.table_groups import Group
@@ -23,10 +22,12 @@ def logs_of(commits: Iterable[CommitMetadata]) -> Logs:
     return _by_group(_logs(commits))
 
 
-def logs_of_known_keys(commits: Iterable[CommitMetadata], *, deletes: bool) -> Logs:
-    """Log files of our commits whose rows have known keys. `deletes`: also those with deletes."""
-    found = _logs(_ours(commits))
-    return _by_group(each for each in found if not each[1].num_inserts and (deletes or not each[1].num_deletes))
+def logs_of_known_keys(commits: Iterable[CommitMetadata], instant: str, *, deletes: bool) -> Logs:
+    """Log files of this instant of ours whose rows have keys that its plan knew. `deletes`: also those with deletes."""
+    found = (
+        (group, stat) for group, stat in _logs(commits) if not stat.num_inserts and (deletes or not stat.num_deletes)
+    )
+    return _by_group((group, stat) for group, stat in found if LogFileName.parse(_name(stat)).instant == instant)
 
 
 def logs_of_new_keys(commits: Iterable[CommitMetadata]) -> Logs:
@@ -36,26 +37,26 @@ def logs_of_new_keys(commits: Iterable[CommitMetadata]) -> Logs:
 
 def without_known_keys(
     known: PartitionState | None,
+    planned: PartitionState | None,
     groups: Mapping[str, FileGroup],
     updates: Logs,
     new_logs: Logs,
-    timeline: Timeline,
     *,
     pending: Pending,
 ) -> tuple[PartitionState | None, dict[str, Sequence[str]]]:
-    """Log files without new keys are covered without being read; unless their instant began before the group's base
-    file was complete: this may lack a deleted key that comes again in them. Returns the other new ones by file id.
+    """Log files without new keys are covered without being read, if nothing else has happened to their file group since
+    their instant was `planned`: a compaction may have forgotten a deleted key that comes again in them. Returns the
+    other new ones by file id.
     """
     left = {name: new_logs.get((each.partition_path, each.file_id), ()) for name, each in groups.items()}
-    if known is None:
-        return None, left
+    if known is None or planned is None:
+        return known, left
     covered = dict(known.covered)
     for name, group in groups.items():
         names, before = updates.get((group.partition_path, group.file_id)), covered.get(name)
-        if not names or before is None or group.latest is None:
+        if not names or before is None or before != planned.covered.get(name) or group.latest is None:
             continue
-        since = timeline.completion_time(group.latest.base_instant) or ""
-        noted = {str(each.name) for each in group.latest.log_files if each.instant > since}.intersection(names)
+        noted = {str(each.name) for each in group.latest.log_files}.intersection(names)
         others = {str(each.name) for each in group.latest.log_files}.intersection(left[name]) - noted
         after = before.with_logs(noted)
         if after.with_logs(others) == CoveredSlice.of(group.latest, pending.get(name, ())):

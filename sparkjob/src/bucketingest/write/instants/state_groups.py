@@ -152,6 +152,7 @@ class StateGroups:
         content = plan.encode(store.table_id)
         digest = digest_of(content)
         self._journal.put_plan(instant, digest, content)
+        covered.note_plan(instant)
         self._planned, self._planned_on = PlannedFileIds(plan, store.table_id), covered.folded
         return digest
 
