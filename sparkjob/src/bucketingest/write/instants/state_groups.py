@@ -122,9 +122,20 @@ class StateGroups:
             self._covered.repair()
         self._planned = None
         timeline = Timeline.load(self._storage)
+        if self._covered.folded is None:
+            self._recall_plan()
         self._covered.fold_in(timeline, replaced_file_groups(self._storage, timeline))
         self._covered.keep()
         self._busy = self._taken(timeline) if self._rules.inserts == "log" else frozenset()
+
+    def _recall_plan(self) -> None:
+        """The newest instant was perhaps planned by another process, with the state as it is here."""
+        instant = max(self._journal.instants(), default="")
+        started = self._journal.intent(instant, 1) if instant else None
+        plan = None if started is None else self._recorded(instant, started)
+        manifest = self._covered.index.manifest
+        if plan is not None and (plan.runs, plan.generations) == (manifest.runs, manifest.generations):
+            self._covered.note_plan(instant)
 
     def fold_in(self, timeline: Timeline, written: Sequence[Group], replaced: Collection[Group]) -> None:  # noqa: ARG002
         """Load what others wrote. Raises as `prepare`."""
@@ -167,19 +178,22 @@ class StateGroups:
         """Take the recorded plan, if it is whole and the state that it names is there."""
         if self._planned is not None and self._planned.plan.instant == instant:
             return self._planned.fingerprint == started.plan
+        plan = self._recorded(instant, started)
+        if plan is None or not self._covered.has_runs(plan.runs):
+            return False
+        self._planned, self._planned_on = PlannedFileIds(plan, self._covered.index.store.table_id), None
+        return True
+
+    def _recorded(self, instant: str, started: Intent) -> AssignmentPlan | None:
+        """The plan by which this micro-batch was started, if it is whole."""
         content = None if started.plan is None else self._journal.plan(instant, started.plan)
         if content is None or digest_of(content) != started.plan:
-            return False
-        table_id = self._covered.index.store.table_id
+            return None
         try:
-            planned = PlannedFileIds(AssignmentPlan.decode(content, table_id, source=f"plan of {instant}"), table_id)
+            return AssignmentPlan.decode(content, self._covered.index.store.table_id, source=f"plan of {instant}")
         except StateError as error:
             log.warning("plan cannot be repeated", extra={"instant": instant, "reason": str(error)})
-            return False
-        if not self._covered.has_runs(planned.plan.runs):
-            return False
-        self._planned, self._planned_on = planned, None
-        return True
+            return None
 
     def refusal(self, timeline: Timeline, instant: str, entries: Sequence[LedgerEntry]) -> str | None:
         """Whether a file group is being clustered or is gone, or a key that is new here has another one by now."""
