@@ -13,7 +13,7 @@ from support.simulation.runs import run_quietly
 from support.simulation.store import Objects
 
 PAGE = ROOT / "docs/storage-layout.md"
-SCHEDULES = 24
+SCHEDULES = 26
 ELSEWHERE = {
     "aborted/<instant>",
     "beginning/<digest>",
