@@ -77,7 +77,7 @@ ENDINGS: Final[dict[ExitCode, Ending]] = {
     ExitCode.ACCESS_DENIED: Ending("storage denies access", Remedy.PERSON),
     ExitCode.ROWS_REJECTED: Ending("rows cannot be written and errors.mode is fail", Remedy.PERSON),
     ExitCode.QUERY_FAILED: Ending(
-        "Spark ended the query, or did not start it, for a reason not named here", Remedy.RESTART
+        "Spark or `query` ended the query, or did not start it, for a reason not named here", Remedy.RESTART
     ),
     ExitCode.WRITE_CONFLICT: Ending(
         "commits failed: other writers are active, or the input changes when read again", Remedy.RESTART

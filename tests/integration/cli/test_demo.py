@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shlex
 import threading
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from bucketingest.cli.main import call
 from bucketingest.exit_codes import ExitCode
 from devservers.kafka import KafkaBroker
 from support.jobs.command_process import CommandProcess, run_command
+
+DEMO_REGIONS = [["north"], ["south"]]
 
 
 def read_all(descriptor: int, into: list[bytes]) -> None:
@@ -23,7 +26,7 @@ def read_all(descriptor: int, into: list[bytes]) -> None:
 
 
 def test_in_a_terminal_it_shows_a_panel_and_reads_back_what_it_wrote(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     our_end, its_end = pty.openpty()
     seen: list[bytes] = []
@@ -43,9 +46,12 @@ def test_in_a_terminal_it_shows_a_panel_and_reads_back_what_it_wrote(
     assert "WARN" not in terminal
     assert "Every sensor is there once, with its newest reading." in process.output
     assert f"bucketingest inspect {tmp_path}/table" in process.output
+    asked = next(line for line in process.output.splitlines() if line.strip().startswith("bucketingest query"))
+    assert call(shlex.split(asked)[1:]) == ExitCode.OK
+    assert sorted(line.split()[:1] for line in capfd.readouterr().out.splitlines()[1:]) == DEMO_REGIONS
     assert call(["validate", str(tmp_path / "demo.yaml")]) == ExitCode.OK
     assert call(["inspect", str(tmp_path / "table")]) == ExitCode.OK
-    assert "Nothing wrong found." in capsys.readouterr().out
+    assert "Nothing wrong found." in capfd.readouterr().out
 
 
 @pytest.mark.kafka

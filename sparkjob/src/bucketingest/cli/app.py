@@ -12,6 +12,7 @@ import typer
 from bucketingest.cli.exit_code_of_error import exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
+from bucketingest.cli.query.commands import query
 from bucketingest.cli.services import commands as services
 from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl
 from bucketingest.exit_codes import ExitCode
@@ -248,6 +249,7 @@ for command in (
     services.archive,
     services.handover,
     services.sync,
+    query,
 ):
     app.command()(command)
 app.command(hidden=True)(services.compact_round)

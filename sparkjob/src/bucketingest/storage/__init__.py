@@ -12,7 +12,7 @@ from bucketingest.storage.errors import (
     StorageError,
     StorageUnavailable,
 )
-from bucketingest.storage.factory import open_storage, path_room
+from bucketingest.storage.factory import object_store_settings, open_storage, path_room
 from bucketingest.storage.interface import (
     BytesLike,
     ConditionalStorage,
@@ -50,6 +50,7 @@ __all__ = [
     "create_or_get",
     "created",
     "get_if_there",
+    "object_store_settings",
     "open_storage",
     "path_room",
     "remove_directories",

@@ -9,7 +9,7 @@ from bucketingest.storage.errors import InvalidLocation
 from bucketingest.storage.interface import Storage
 from bucketingest.storage.limits import FILE_NAME_BYTES_MAX, FILE_PATH_BYTES_MAX, KEY_BYTES_MAX, PathRoom
 from bucketingest.storage.local.storage import LocalStorage
-from bucketingest.storage.locations import CloudLocation, MemoryLocation
+from bucketingest.storage.locations import CloudLocation, MemoryLocation, settings_of
 from bucketingest.storage.paths import path_problem
 from bucketingest.storage.remote.object_storage import ObjectStorage
 
@@ -53,6 +53,17 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
     if scheme in _KINDS:
         return ObjectStorage(_cloud(scheme, url, rest, given))
     raise InvalidLocation(f"{url}: cannot open {scheme}:// storages; use {SUPPORTED}")
+
+
+def object_store_settings(url: str, options: Mapping[str, str] | None = None) -> tuple[str, dict[str, str]]:
+    """The same storage for readers that connect by themselves with the Rust crate object_store, as hudi-rs: URL and
+    settings, with secrets. What these lack they take from the environment, as `open_storage` does. Raises as it does.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.lower() not in _KINDS:
+        return open_storage(url, options).url, {}
+    location = _cloud(scheme.lower(), url, rest, {name.lower(): value for name, value in (options or {}).items()})
+    return location.url, settings_of(location)
 
 
 def path_room(url: str) -> PathRoom:

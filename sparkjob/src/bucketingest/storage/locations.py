@@ -87,7 +87,7 @@ class CloudLocation:
     def connect(self, use: Use) -> ObjectStore:
         """A client of the bucket. Settings that the options lack come from the usual environment variables."""
         try:
-            return _CONNECTORS[self.scheme](self, use)
+            return _connect(self, use)
         except OBSTORE_ERRORS as error:
             raise translated(self.url, "open", error, self.secrets) from None
 
@@ -131,7 +131,16 @@ _memory_stores: dict[str, MemoryStore] = {}
 _memory_lock = threading.Lock()
 
 
-def _connect_s3(location: CloudLocation, use: Use) -> ObjectStore:
+def settings_of(location: CloudLocation) -> dict[str, str]:
+    """What the options say and the environment does not, in the words of the Rust crate object_store: for readers that
+    connect by themselves. With secrets.
+    """
+    config, http = _CONFIGS[location.scheme](location)
+    return config | {"allow_http": str(http).lower()}
+
+
+def _s3_config(location: CloudLocation) -> tuple[dict[str, str], bool]:
+    """Settings of obstore, and whether plain HTTP may be used."""
     config = {name.removeprefix("aws_"): value for name, value in location.options.items()}
     path_style = config.pop("path_style", None)
     if path_style is not None:
@@ -146,31 +155,25 @@ def _connect_s3(location: CloudLocation, use: Use) -> ObjectStore:
         config["endpoint"] = endpoint
     if "region" not in config and not _variable("AWS_REGION", "AWS_DEFAULT_REGION"):
         config["region"] = "us-east-1"  # S3 clones take any; a real bucket elsewhere answers with a clear redirect.
-    http = _http_allowed(config, endpoint, "AWS_ALLOW_HTTP")
-    return _build(S3Store, location, use, config, allow_http=http)
+    return config, _http_allowed(config, endpoint, "AWS_ALLOW_HTTP")
 
 
-def _connect_gcs(location: CloudLocation, use: Use) -> ObjectStore:
+def _gcs_config(location: CloudLocation) -> tuple[dict[str, str], bool]:
     config = dict(location.options)
-    return _build(
-        GCSStore, location, use, config, allow_http=_http_allowed(config, config.get("base_url"), "GOOGLE_ALLOW_HTTP")
-    )
+    return config, _http_allowed(config, config.get("base_url"), "GOOGLE_ALLOW_HTTP")
 
 
-def _connect_azure(location: CloudLocation, use: Use) -> ObjectStore:
+def _azure_config(location: CloudLocation) -> tuple[dict[str, str], bool]:
     config = {name.removeprefix("azure_storage_"): value for name, value in location.options.items()}
-    return _build(
-        AzureStore, location, use, config, allow_http=_http_allowed(config, config.get("endpoint"), "AZURE_ALLOW_HTTP")
-    )
+    return config, _http_allowed(config, config.get("endpoint"), "AZURE_ALLOW_HTTP")
 
 
-def _build(
-    store: Callable[..., Any], location: CloudLocation, use: Use, config: dict[str, str], *, allow_http: bool
-) -> ObjectStore:
-    built: ObjectStore = store(
+def _connect(location: CloudLocation, use: Use) -> ObjectStore:
+    config, http = _CONFIGS[location.scheme](location)
+    built: ObjectStore = _STORES[location.scheme](
         location.bucket,
         config=config,
-        client_options=limits.client_options(use, allow_http=allow_http),
+        client_options=limits.client_options(use, allow_http=http),
         retry_config=limits.retry_options(),
     )
     return built
@@ -190,9 +193,10 @@ def _is_true(text: str) -> bool:
     return text.strip().lower() in ("true", "1", "yes", "on")
 
 
-_CONNECTORS: dict[str, Callable[[CloudLocation, Use], ObjectStore]] = {
-    "s3": _connect_s3,
-    "gs": _connect_gcs,
-    "az": _connect_azure,
+_CONFIGS: dict[str, Callable[[CloudLocation], tuple[dict[str, str], bool]]] = {
+    "s3": _s3_config,
+    "gs": _gcs_config,
+    "az": _azure_config,
 }
+_STORES: dict[str, Callable[..., Any]] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
 _PUT_BYTES_MAX = {"s3": limits.S3_PUT_BYTES_MAX, "gs": limits.GCS_PUT_BYTES_MAX, "az": limits.AZURE_PUT_BYTES_MAX}

@@ -71,7 +71,11 @@ def run_demo(options: DemoOptions, *, kafka: bool) -> None:
         _kafka_demo(options, directory, console)
     else:
         _rate_demo(options, directory, console)
-    console.print("\nWhat to try next:", f"  bucketingest inspect {directory}/table", sep="\n", soft_wrap=True)
+    question = "SELECT region, count(*) FROM t GROUP BY region"
+    console.print(
+        "\nWhat to try next:", f'  bucketingest query {directory}/table "{question}"', sep="\n", soft_wrap=True
+    )
+    console.print(f"  bucketingest inspect {directory}/table", soft_wrap=True)
     if not kafka:
         console.print(f"  bucketingest run {directory}/demo.yaml", soft_wrap=True)
 

@@ -102,7 +102,7 @@ def load_clean_facts(storage: Storage) -> tuple[Timeline, CleanFacts]:
             for instant in timeline.completed
             if instant.action in (COMMIT, REPLACE_COMMIT)
         },
-        last_earliest=_last_earliest(storage, timeline),
+        last_earliest=last_earliest(storage, timeline),
     )
     return timeline, facts
 
@@ -155,7 +155,8 @@ def _groups_of(storage: Storage, pending: Instant) -> Iterator[tuple[Group, str]
         yield from ((group, "") for group in clustered_file_groups(storage, pending))
 
 
-def _last_earliest(storage: Storage, timeline: Timeline) -> str:
+def last_earliest(storage: Storage, timeline: Timeline) -> str:
+    """Request time of the earliest instant that the last clean kept whole; "" if there was none, or it names none."""
     cleans = [instant for instant in timeline.completed if instant.action == CLEAN]
     if not cleans:
         return ""
