@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bucketingest.decode.message_columns import DELETED
+from bucketingest.decode.debezium.events import DELETED
 from bucketingest.decode.sql.words import why_spark
 from bucketingest.spec.model import BucketIngest, FilesSource, Format
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 
 from bucketingest.decode.avro.column_types import columns_of as columns_of_record
 from bucketingest.decode.avro.schema import UnreadableSchema, read_reader, read_record
 from bucketingest.decode.ddl import UnreadableDdl
 from bucketingest.decode.ddl import columns_of as columns_of_ddl
+from bucketingest.decode.debezium.events import DELETED
 from bucketingest.decode.protobuf.columns import columns_of as columns_of_message
 from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.schema import UnreadableDescriptors
 from bucketingest.spec.formats.format import Format
-
-DELETED: Final = "__deleted"
-"""The last column of an envelope's rows, BOOLEAN: whether the row is to be deleted. No column of the table."""
 
 
 class UnusableColumns(Exception):

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.decode.debezium.decoder import DebeziumDecoder
-from bucketingest.decode.debezium.events import EventRules
+from bucketingest.decode.debezium.events import DELETED, EventRules
 from bucketingest.decode.json.decoder import JsonDecoder
-from bucketingest.decode.message_columns import DELETED, with_deleted
+from bucketingest.decode.message_columns import with_deleted
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.nodes import Node, RowsInDoubt
 from bucketingest.decode.sql.program import Program, Select, Where

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.decode.debezium.events import NOTHING, EventRules, Images, images_of
+from bucketingest.decode.debezium.events import DELETED, NOTHING, EventRules, Images, images_of
 from bucketingest.decode.debezium.placeholders import WHY, placeholders_in
 from bucketingest.decode.debezium.readings import Reading, readings_of
 from bucketingest.decode.json.decoder import JsonDecoder
-from bucketingest.decode.message_columns import DELETED
 from bucketingest.decode.rows import Decoded, Refused
 
 Places: TypeAlias = npt.NDArray[np.int64]

@@ -14,6 +14,8 @@ import pyarrow as pa
 from bucketingest.decode.rows import Refused
 from bucketingest.errors import BucketIngestError
 
+DELETED: Final = "__deleted"
+"""The last column of the rows, BOOLEAN: whether the row is to be deleted. No column of the table."""
 NOTHING: Final = b""
 _NULL: Final = b"null"
 _ABSENT: Final = (NOTHING, _NULL)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
-from bucketingest.decode.message_columns import DELETED
+from bucketingest.decode.debezium.events import DELETED
 from bucketingest.spec.model import Format
 from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.messages import MessageDecoder, marked_messages
