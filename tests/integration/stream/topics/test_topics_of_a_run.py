@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.exit_codes import ExitCode
@@ -55,6 +56,17 @@ def test_a_topic_that_was_made_again_and_has_grown_is_not_read_on(
     recreate(topic)  # shorter than the position, it is the same
     with pytest.raises(RangeConflict, match="made again"):
         run.once(resource)
+
+
+def test_a_consumer_group_follows_the_commits(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+    topic = new_topic(partitions=2)
+    group = f"{topic.name}-lag"
+    for first, ends in ((0, {0: 3, 1: 0}), (3, {0: 6, 1: 0})):
+        topic.send(messages(rows(first, 3), "id"), partition=0)
+        run.once(lake.resource(topic.source(commitGroup=group), table=TABLE, format=FORMAT))
+        admin = AdminClient({"bootstrap.servers": topic.broker.bootstrap_servers})
+        (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+        assert {each.partition: each.offset for each in asked.result(10).topic_partitions} == ends
 
 
 def test_each_commit_names_the_topic_s_id(run: Runner, lake: Lake, new_topic: NewTopic) -> None:

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from bucketingest.stream.errors import SourceUnreachable
+from bucketingest.stream.errors import SourceDenied, SourceUnreachable
 from bucketingest.stream.report.source_state import SourceState
 from bucketingest.stream.topics.brokers import Topic
-from bucketingest.stream.topics.watch import PARTITIONS_MAX, TopicsWatch
+from bucketingest.stream.topics.watch import PARTITIONS_MAX, GroupPosition, TopicsWatch
 from bucketingest.write.instants.source_range import Offsets
 from support.jobs.boards import Clock
 
@@ -26,6 +26,13 @@ class Cluster:
         self.away = False
         self.stable: Offsets = {}
         self.high: Offsets = {}
+        self.noted: list[tuple[str, Offsets]] = []
+        self.refuses = False
+
+    def note_position(self, group: str, position: Offsets) -> None:
+        if self.refuses:
+            raise SourceDenied("Kafka at kafka:9092 denies access: not authorized for the group")
+        self.noted.append((group, position))
 
     def topics(self) -> dict[str, Topic]:
         if self.away:
@@ -39,13 +46,14 @@ class Cluster:
 class Watched:
     """A watch that looks when a test says so."""
 
-    def __init__(self, cluster: Cluster, *, committed_only: bool = True) -> None:
+    def __init__(self, cluster: Cluster, *, committed_only: bool = True, group: GroupPosition | None = None) -> None:
         self.seen: list[SourceState] = []
         self.clock = Clock()
         self.watch = TopicsWatch(
             cast(Any, cluster),
             self.seen.append,
             committed_only=committed_only,
+            group=group,
             clock=self.clock.now,
             forward=self.clock.forward,
         )
@@ -100,3 +108,25 @@ def test_an_open_transaction_is_as_old_as_it_was_first_seen() -> None:
 def test_of_many_partitions_transactions_are_not_known_and_without_isolation_there_are_none() -> None:
     assert Watched(Cluster(PARTITIONS_MAX + 1)).look().transaction_for is None
     assert Watched(Cluster(PARTITIONS_MAX + 1), committed_only=False).look().transaction_for == 0.0
+
+
+def test_the_offsets_of_a_group_follow_the_tables_position_and_a_refusal_stops_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster, position = Cluster(), dict[tuple[str, int], int]()
+    watched = Watched(cluster, group=GroupPosition("lag", lambda: dict(position)))
+    watched.look()
+    assert cluster.noted == [], "nothing is known yet"
+    position[("orders", 0)] = 7
+    watched.look()
+    watched.look()
+    assert cluster.noted == [("lag", {("orders", 0): 7})], "once"
+    cluster.refuses = True
+    position[("orders", 0)] = 9
+    assert [watched.look().answers for _ in range(3)] == [True] * 3
+    warned = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.message for each in warned] == ["the consumer group does not follow"]
+    cluster.refuses = False
+    position[("orders", 0)] = 3  # a commit was rolled back
+    watched.look()
+    assert cluster.noted[-1] == ("lag", {("orders", 0): 3})

@@ -68,6 +68,18 @@ class KafkaSource(SpecModel):
         ge=1,
         le=1_000_000_000,
     )
+    commit_group: str | None = Field(
+        default=None,
+        alias="commitGroup",
+        description=(
+            "Consumer group whose offsets in Kafka follow the table's commits, for tools that watch the lag of groups. "
+            "It belongs to this pipeline alone, and nobody reads in it; the job never takes a position from it."
+        ),
+        min_length=1,
+        max_length=249,
+        pattern=r"^[a-zA-Z0-9._-]+$",
+        json_schema_extra={ALLOWED_KEY: "letters, digits, '.', '_' and '-'"},
+    )
     options: dict[str, OptionValue] = Field(
         default={},
         description=(

@@ -21,7 +21,7 @@ from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, Progre
 from bucketingest.stream.report.rate import Rate
 from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
-from bucketingest.write.instants.source_range import SourceRange, kafka_offsets
+from bucketingest.write.instants.source_range import Offsets, SourceRange, kafka_offsets
 from bucketingest.write.rows.write_status import WriteStatus
 
 _BATCHES: Final = ("micro-batches", 0)
@@ -283,6 +283,11 @@ class ProgressBoard:
         """Kafka: (topic, partition) → (next offset to commit, the partition's end as Spark last saw it)."""
         with self._lock:
             return self._lag.partitions()
+
+    def position(self) -> Offsets:
+        """Kafka: the next offset to commit of each partition; empty before it is known."""
+        with self._lock:
+            return self._lag.position
 
     def _phase(self) -> Phase:
         if self._end is not None:

@@ -42,6 +42,11 @@ class Lag:
         self._sightings = [(at, end) for at, end in self._sightings if self._beyond(end)]
 
     @property
+    def position(self) -> Offsets:
+        """The next offset to commit of each partition that is known."""
+        return dict(self._committed or {})
+
+    @property
     def offsets(self) -> int | None:
         """Offsets between the last commit and the source's end as last seen; None while either is unknown."""
         return None if self._committed is None or not self._end else self._beyond(self._end)

@@ -76,6 +76,14 @@ class Brokers:
         options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions()
         return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest(), options)
 
+    def note_position(self, group: str, position: Offsets) -> None:
+        """Make this the position of a consumer group that has no members."""
+        clients, common = self._jvm.org.apache.kafka.clients, self._jvm.org.apache.kafka.common
+        offsets = self._jvm.java.util.HashMap()
+        for (topic, partition), offset in position.items():
+            offsets[common.TopicPartition(topic, partition)] = clients.consumer.OffsetAndMetadata(offset)
+        self._asked(lambda admin: self._answer(admin.alterConsumerGroupOffsets(group, offsets).all()))
+
     def reads(self, topic: str) -> bool:
         """Whether the source names the topic, there or not. Nobody is asked."""
         if self._source.topics is not None:

@@ -28,7 +28,7 @@ from bucketingest.stream.topics.continuity import (
     within,
     without,
 )
-from bucketingest.stream.topics.watch import TopicsWatch, quietly
+from bucketingest.stream.topics.watch import GroupPosition, TopicsWatch, quietly
 from bucketingest.write.coordinator_api import Start
 from bucketingest.write.errors import RangeConflict
 from bucketingest.write.instants.source_range import Offsets, SourceRange, before, topic_ids
@@ -59,7 +59,9 @@ class TopicsRead:
         """Of a resource's source. The watch looks from now on. Raises SpecError."""
         options = {name.lower(): str(value) for name, value in source_options(source).items()}
         committed_only = options[ISOLATION].lower() == "read_committed"
-        watch = TopicsWatch(Brokers(session, source, 5.0), board.source, committed_only=committed_only)
+        group = None if source.commit_group is None else GroupPosition(source.commit_group, board.position)
+        asked = Brokers(session, source, 5.0)
+        watch = TopicsWatch(asked, board.source, committed_only=committed_only, group=group)
         watch.start()
         fails = options.get("failondataloss", "true").lower() != "false"
         brokers = Brokers(session, source, ANSWER_SECONDS)

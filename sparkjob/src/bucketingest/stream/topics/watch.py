@@ -46,6 +46,32 @@ class OpenTransactions:
         return now - since, f"{topic} partition {partition} at offset {at}"
 
 
+class GroupPosition:
+    """The offsets of a consumer group, which follow the table's commits. The table does not depend on them."""
+
+    def __init__(self, group: str, position: Callable[[], Offsets]) -> None:
+        """`position`: the next offset to commit of each partition."""
+        self._group = group
+        self._position = position
+        self._noted: Offsets = {}
+        self._problem = ""
+
+    def follow(self, brokers: Brokers) -> None:
+        """Tell Kafka, if commits have come. What it refuses is logged once, and tried again."""
+        position = self._position()
+        if not position or position == self._noted:
+            return
+        try:
+            brokers.note_position(self._group, position)
+        except BucketIngestError as error:
+            if str(error) != self._problem:
+                reason = f"{error}. The group needs the right READ, and no consumer of its own"
+                log.warning("the consumer group does not follow", extra={"group": self._group, "reason": reason})
+            self._problem = str(error)
+        else:
+            self._noted, self._problem = position, ""
+
+
 class TopicsWatch:
     """A thread that looks, and tells `report` what it found. One per process."""
 
@@ -55,12 +81,14 @@ class TopicsWatch:
         report: Callable[[SourceState], None],
         *,
         committed_only: bool,
+        group: GroupPosition | None = None,
         clock: Callable[[], datetime] = utc_now,
         forward: Callable[[], float] = forward_seconds,
     ) -> None:
         self._brokers = brokers
         self._report = report
         self._committed_only = committed_only
+        self._group = group
         self._clock = clock
         self._forward = forward
         self._stopped = threading.Event()
@@ -76,8 +104,10 @@ class TopicsWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; one that is under way ends by itself."""
+        """Look no more; one that is under way ends by itself. A group gets the last position before that."""
         self._stopped.set()
+        if self._group is not None:
+            self._thread.join(LOOK_SECONDS)
 
     def has_answered_since(self, moment: float) -> bool:
         """Whether a look that began after the moment, by the forward clock, was answered, and none after it was not."""
@@ -100,6 +130,8 @@ class TopicsWatch:
         self._state = SourceState(self._brokers.servers, None, self._clock(), answering, 0.0, age, where)
         self._answered = began
         self._report(self._state)
+        if self._group is not None:
+            self._group.follow(self._brokers)
 
     def _note_silence(self, problem: str, began: float) -> None:
         if self._silent_since is None:
@@ -122,6 +154,8 @@ class TopicsWatch:
             while not self._stopped.is_set():
                 self.look()
                 self._stopped.wait(LOOK_SECONDS)
+            if self._group is not None:
+                self._group.follow(self._brokers)
         except (Py4JError, OSError) as error:  # the JVM is gone: the query's own thread says so
             log.debug("no further look at Kafka", extra={"reason": str(error)})
         finally:
