@@ -153,6 +153,16 @@ def test_a_request_whose_process_died_before_it_looked_is_void_beside_another_on
     assert given.table.timeline().pending == (theirs,)
 
 
+def test_a_request_that_comes_after_its_compaction_was_taken_for_gone_is_deleted(given: Written) -> None:
+    """Of two processes that lost the lease one looks before the other's request is there, and decides when it is."""
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    number = holder(given.storage).request(proposal)
+    CompactionJournal(given.storage).mark_done(number, End.GONE)
+    holder(given.storage).sweep_old()
+    assert given.table.timeline().pending == ()
+
+
 def test_another_writers_request_with_the_same_time_is_neither_carried_out_nor_deleted(given: Written) -> None:
     """The process that planned is paused before its request, and a scheduler without a lock chooses the same time."""
     proposal = propose(given.storage, ALL, utc_now()).proposal

@@ -222,20 +222,20 @@ def take_off_late(storage: Storage, record: PlanRecord, end: End, lock: Lock, no
         if found is None or found.is_completed:
             return
         if found.state is State.INFLIGHT:
-            if storage.exists(requested_path(compaction)) and not _is_given_up(storage, record, end, now):
+            if storage.exists(requested_path(compaction)) and not _is_given_up(storage, record, now):
                 return
             storage.delete(path_of(found))
-        if end is End.VOID and is_requested(storage, record):
+        if is_requested(storage, record):
             storage.delete(requested_path(compaction))
 
 
-def _is_given_up(storage: Storage, record: PlanRecord, end: End, now: datetime) -> bool:
-    """Whether another writer began our plan after it was void, and shows no life: it may fail for ever, since log files
+def _is_given_up(storage: Storage, record: PlanRecord, now: datetime) -> bool:
+    """Whether another writer began our plan after it had ended, and shows no life: it may fail for ever, since log files
     of the plan are gone, and two pending operations of a file group make every reader fail.
     """
     began = storage.head(path_of(Instant(record.compaction, COMPACTION, State.INFLIGHT))).modified
     shows_no_life = heartbeat.is_expired(heartbeat.last_beat(storage, record.compaction), now)
-    return end is End.VOID and is_requested(storage, record) and shows_no_life and now - began > _GIVEN_UP_AFTER
+    return is_requested(storage, record) and shows_no_life and now - began > _GIVEN_UP_AFTER
 
 
 def _stands(storage: Storage, commit: CommitMetadata) -> bool:
