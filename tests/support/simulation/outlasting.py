@@ -83,6 +83,10 @@ class Outlasting:
         """Processes that make their first request since a pause next."""
         self.draw()
 
+    def end(self) -> None:
+        """No further pause: whoever stood still could not be waited for."""
+        self._pauses = 0
+
     def draw(self) -> None:
         """Choose the next pause."""
         self.next_place: Place = self._rng.choice(("within", "within", "after", "after", "alone"))

@@ -225,6 +225,8 @@ class Schedule:
         world.run(self._visitors.between_turns)
         world.chances = replace(Chances(), switch=1e-9)
         world.faults_left = world.aims_left = 0
+        if self._around.outlasting is not None:
+            self._around.outlasting.end()
         self._visitors.come_to_rest()
         starts = 0
         while starts < _LAST_STARTS + (self._arranged.late_cleans is not None):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from support.simulation.judge.file_content import entries_of
 from support.simulation.judge.incremental import Shown, before, changes
-from support.simulation.judge.reader import Snapshot
+from support.simulation.judge.reader import Place, Snapshot
 from support.simulation.store import Objects
 from support.simulation.world import World
 
@@ -28,6 +29,10 @@ class _Plan:
     """What they brought, as a snapshot query shows it at the time of the plan."""
     table: Shown
     """All rows at that time."""
+    taken_back: Mapping[Place, Any]
+    """The newest version of each key in the files of instants that others took back: their rows come again, in order,
+    and until the newest one is there, a reader of the later commits alone sees the older ones.
+    """
     due: int
 
 
@@ -67,7 +72,8 @@ class Readers:
             instants = frozenset(each.request_time for each in completed if begin < each.completion_time)
             rows = {place: row for place, row in table.items() if row["_hoodie_commit_time"] in instants}
             due = self._world.steps + self._rng.choice(_WAITS)
-            self._plans.append(_Plan(begin, end, instants, rows, table, due))
+            gone = now.instants.rolled_back | self._table.overtaken
+            self._plans.append(_Plan(begin, end, instants, rows, table, _versions(now, gone), due))
 
     def _read(self, now: int | None) -> None:
         due = [plan for plan in self._plans if now is None or plan.due <= now]
@@ -84,8 +90,24 @@ class Readers:
 
 def _wrong(plan: _Plan, table: Snapshot) -> Iterator[str]:
     found = changes(table, plan.begin, plan.end)
-    yield from _differs(f"Spark from {plan.begin or 'the beginning'} to {plan.end}", found, plan.rows)
+    new = {place: row for place, row in found.items() if place in plan.rows or not _came_again(plan, place, row)}
+    yield from _differs(f"Spark from {plan.begin or 'the beginning'} to {plan.end}", new, plan.rows)
     yield from _differs(f"the table as of {plan.end}", _shown(before(table, plan.end)), plan.table)
+
+
+def _came_again(plan: _Plan, place: Place, row: Mapping[str, Any]) -> bool:
+    """Whether this is a row of an instant that was taken back, which has a version of the key that is not older."""
+    return place in plan.taken_back and row["at"] <= plan.taken_back[place]
+
+
+def _versions(table: Snapshot, instants: Collection[str]) -> Mapping[Place, Any]:
+    """The greatest ordering value of each key in the files of these instants."""
+    found: dict[Place, Any] = {}
+    for file in table.files:
+        for entry in entries_of(file, table.objects[file.path]) if file.instant in instants else ():
+            place = file.partition, entry.key
+            found[place] = max(found.get(place, entry.ordering), entry.ordering)
+    return found
 
 
 def _differs(what: str, found: Shown, wanted: Shown) -> Iterator[str]:

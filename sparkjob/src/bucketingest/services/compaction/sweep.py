@@ -230,8 +230,8 @@ def take_off_late(storage: Storage, record: PlanRecord, end: End, lock: Lock, no
 
 
 def _is_given_up(storage: Storage, record: PlanRecord, now: datetime) -> bool:
-    """Whether another writer began our plan after it had ended, and shows no life: it may fail for ever, since log files
-    of the plan are gone, and two pending operations of a file group make every reader fail.
+    """Whether another writer began our plan after its end, and shows no life: it may fail for ever, since log files of
+    the plan are gone, and two pending operations of a file group make every reader fail.
     """
     began = storage.head(path_of(Instant(record.compaction, COMPACTION, State.INFLIGHT))).modified
     shows_no_life = heartbeat.is_expired(heartbeat.last_beat(storage, record.compaction), now)
