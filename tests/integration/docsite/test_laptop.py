@@ -57,7 +57,7 @@ def lines() -> list[str]:
 def arguments(line: str, folder: Path) -> Iterator[str]:
     """What a shell makes of a line, after the program's name."""
     for word in shlex.split(line, comments=True)[1:]:
-        if "*" in word:
+        if "*" in word and " " not in word:  # in SQL it is no pattern
             yield from sorted(str(path) for path in folder.glob(word))
         else:
             yield word.replace(PLACE, str(folder)).replace(ADDRESS, "127.0.0.1:0")
