@@ -118,7 +118,7 @@ def test_durations_and_memory_are_text_with_defaults_as_users_write_them(schema:
 @pytest.mark.parametrize(
     ("path", "names"),
     [
-        (".spec.table", ["path", "recordKey", "partitionBy", "hiveStylePartitioning", "version"]),
+        (".spec.table", ["path", "partitionBy", "hiveStylePartitioning", "version"]),
         (".spec.table.index", ["type", "buckets", "hash"]),
     ],
 )
@@ -127,7 +127,13 @@ def test_what_decides_where_rows_lie_is_immutable(schema: Node, path: str, names
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [(".spec.table", "name"), (".spec.table", "orderingField"), (".spec.table.index", "hashFields")]
+    ("path", "name"),
+    [
+        (".spec.table", "name"),
+        (".spec.table", "recordKey"),
+        (".spec.table", "orderingField"),
+        (".spec.table.index", "hashFields"),
+    ],
 )
 def test_optional_immutable_fields_can_neither_be_added_nor_removed_later(schema: Node, path: str, name: str) -> None:
     assert f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})" in rules(

@@ -96,6 +96,13 @@ def test_hash_fields_come_in_the_order_of_the_record_key_as_hudi_takes_them(docu
     assert parse_object(document({"spec.table.index.hashFields": ["b"]})).hash_fields == ("b",)
 
 
+def test_without_a_record_key_a_row_is_known_by_the_place_of_its_message(document: Build) -> None:
+    columns = {"offset": "_offset", "headers": "h", "topic": "_topic", "partition": "_partition"}
+    resource = parse_object(document({"spec.table.recordKey": None, "spec.source.kafka.columns": columns}))
+    assert resource.record_key == resource.hash_fields == ("_topic", "_partition", "_offset")
+    assert parse_object(document({"spec.source.kafka.columns": columns})).record_key == ("a", "b")
+
+
 def test_a_model_cannot_be_changed(document: Build) -> None:
     resource = parse_object(document())
     with pytest.raises(pydantic.ValidationError, match="frozen"):

@@ -150,6 +150,49 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="meta column as key",
         ),
         pytest.param(
+            {"spec.table.recordKey": None},
+            "spec.table.recordKey: is required, as source.kafka.columns has no topic, partition and offset; allowed: "
+            "columns of the table; or, to append every message, names in source.kafka.columns for topic, partition and "
+            "offset",
+            id="no key",
+        ),
+        pytest.param(
+            {"spec.table.recordKey": None, "spec.source.kafka.columns": {"topic": "t", "offset": "o"}},
+            "spec.table.recordKey: is required, as source.kafka.columns has no partition; allowed: columns of the "
+            "table; or, to append every message, names in source.kafka.columns for topic, partition and offset",
+            id="a part of the place missing",
+        ),
+        pytest.param(
+            {
+                "spec.table": {"path": "/t", "orderingField": "o"},
+                "spec.source.kafka.columns": {"topic": "t", "partition": "p", "offset": "o"},
+            },
+            "spec.table.orderingField: is for a table with table.recordKey only: no row replaces another",
+            id="an order of rows that are appended",
+        ),
+        pytest.param(
+            {
+                "spec.source": {"files": {"path": "/in", "format": "parquet"}},
+                "spec.format": None,
+                "spec.table": {"path": "/t"},
+            },
+            "spec.table.recordKey: is required: only messages of Kafka can be told apart without it; allowed: columns "
+            "of the table",
+            id="files without a key",
+        ),
+        pytest.param(
+            {"spec.source.kafka.columns": {"topic": "k", "key": "K"}},
+            "spec.source.kafka.columns.key: is K, as topic is; case does not count; allowed: a name of its own for "
+            "each",
+            id="two columns of one name",
+        ),
+        pytest.param(
+            {"spec.source.kafka.columns": {"offset": "_hoodie_commit_seqno"}},
+            "spec.source.kafka.columns.offset: is _hoodie_commit_seqno, a name of Hudi's own columns; allowed: another "
+            "name",
+            id="a meta column for the offset",
+        ),
+        pytest.param(
             {"spec.table.recordKey": []},
             "spec.table.recordKey: has 0 items; allowed: a list of 1 to 16 items, each a column name of letters, "
             "digits and _, at most 128 characters",

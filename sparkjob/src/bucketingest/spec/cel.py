@@ -17,7 +17,9 @@ from bucketingest.spec.fields.options import (
     SPARK_SETTINGS,
     TABLE_PROPERTIES,
 )
+from bucketingest.spec.fields.source import KafkaColumns
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS, IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
+from bucketingest.spec.rules import PLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +102,27 @@ _PLAIN_PATH: Final = CelRule(
     "!(self + '/').contains('/../') && !(self + '/').contains('/./')", "must not have . or .. as a part of the path"
 )
 
+_COLUMNS: Final = (
+    "["
+    + ", ".join(
+        f"has(self.{part}) ? self.{part}.lowerAscii() : ''"
+        for part in [field.alias or name for name, field in KafkaColumns.model_fields.items()]
+    )
+    + "].filter(name, name != '')"
+)
+_PLACE_NAMED: Final = " && ".join(
+    f"has(self.source.kafka.columns{part})" for part in ("", *(f".{each}" for each in PLACE))
+)
+
 _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     "": (
         CelRule("!has(self.source.kafka) || has(self.format)", "format is required for source.kafka", ".format"),
         CelRule("!has(self.format) || has(self.source.kafka)", "format is allowed with source.kafka only", ".format"),
+        CelRule(
+            f"has(self.table.recordKey) || (has(self.source.kafka) && {_PLACE_NAMED})",
+            f"table.recordKey is required, or source.kafka.columns with {', '.join(PLACE)}",
+            ".table",
+        ),
         _outside_table("source.files.path"),
         _outside_table("errors.deadLetterPath"),
         _outside_table("checkpoint.path"),
@@ -128,6 +147,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".slo.readOptimizedFreshness",
         ),
         CelRule(
+            "!has(self.format) || !has(self.format.envelope) || has(self.table.recordKey)",
+            "format.envelope is for a table with recordKey only",
+            ".format.envelope",
+        ),
+        CelRule(
             "!has(self.format) || !has(self.format.envelope) || !has(self.table.orderingField)",
             "table.orderingField is not allowed with format.envelope: the order is that of the topic's offsets",
             ".table.orderingField",
@@ -135,7 +159,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         CelRule(
             "!has(self.format) || !has(self.format.envelope) || self.format.envelope.before == 'full' || "
             "(has(self.table.index.global) && self.table.index.global) || "
-            "self.table.partitionBy.all(name, name in self.table.recordKey)",
+            "(has(self.table.recordKey) && self.table.partitionBy.all(name, name in self.table.recordKey))",
             "table.partitionBy must be columns of recordKey with format.envelope, unless table.index.global is true or "
             "format.envelope.before is full",
             ".table.partitionBy",
@@ -168,6 +192,13 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     ),
     "source.kafka": (
         CelRule("has(self.topics) != has(self.topicPattern)", "must have exactly one of topics and topicPattern"),
+    ),
+    "source.kafka.columns": (
+        CelRule(f"{_COLUMNS}.all(name, !name.startsWith('_hoodie_'))", "must not name Hudi's own columns"),
+        CelRule(
+            f"{_COLUMNS}.all(name, {_COLUMNS}.exists_one(other, other == name))",
+            "must have a name of its own for each, whatever its case",
+        ),
     ),
     "source.kafka.topics": (_EACH_ONCE,),
     "source.kafka.options": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"), _READ_BY_KAFKA),
@@ -219,7 +250,8 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     ),
     "table": (
         CelRule(
-            "!has(self.index.hashFields) || self.index.hashFields.all(name, name in self.recordKey)",
+            "!has(self.index.hashFields) || "
+            "(has(self.recordKey) && self.index.hashFields.all(name, name in self.recordKey))",
             "index.hashFields must be columns of recordKey",
             ".index.hashFields",
         ),
@@ -233,6 +265,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "!has(self.index.global) || !self.index.global || self.partitionBy.size() > 0",
             "index.global is for a table with partitionBy only",
             ".index.global",
+        ),
+        CelRule(
+            "has(self.recordKey) || "
+            "!(has(self.orderingField) || has(self.deleteWhen) || (has(self.index.global) && self.index.global))",
+            "orderingField, deleteWhen and index.global are for a table with recordKey only",
         ),
     ),
     "table.index": (

@@ -25,7 +25,7 @@ from bucketingest.spec.fields.source import (
 from bucketingest.spec.fields.spark import Driver, Executor, Spark
 from bucketingest.spec.fields.table import Index, Table, TableLock
 from bucketingest.spec.formats.format import Format, Registry
-from bucketingest.spec.rules import Broken, broken_rules
+from bucketingest.spec.rules import PLACE, Broken, broken_rules
 from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
 
 API_GROUP: Final = "bucketingest.dev"
@@ -173,11 +173,18 @@ class BucketIngest(SpecModel):
         return self.spec.table.name or self.metadata.name.replace("-", "_")
 
     @property
+    def record_key(self) -> tuple[str, ...]:
+        """Columns that identify a row: of a message that is appended, where it is in Kafka."""
+        if self.spec.table.record_key is not None:
+            return self.spec.table.record_key
+        assert self.spec.source.kafka is not None, "the rules refuse it"
+        return tuple(self.spec.source.kafka.named_columns[part] for part in PLACE)
+
+    @property
     def hash_fields(self) -> tuple[str, ...]:
         """Columns whose values are hashed to a bucket, in the order of the record key, as Hudi takes them."""
         chosen = self.spec.table.index.hash_fields
-        record_key = self.spec.table.record_key
-        return record_key if chosen is None else tuple(column for column in record_key if column in chosen)
+        return self.record_key if chosen is None else tuple(column for column in self.record_key if column in chosen)
 
     @property
     def dead_letter_path(self) -> str | None:

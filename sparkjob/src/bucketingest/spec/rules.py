@@ -5,7 +5,7 @@ Pure functions. `cel.py` repeats the rules that CEL can express.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -164,6 +164,52 @@ def _catalogs(view: View) -> Iterator[Broken]:
             yield Broken(("catalogs", position), f"has {' and '.join(given) or 'none'}", "exactly one of hive, glue")
 
 
+PLACE: Final = ("topic", "partition", "offset")
+"""Which of `source.kafka.columns` identify a message."""
+_OF_KEYED: Final = (
+    "format.envelope",
+    "table.orderingField",
+    "table.deleteWhen",
+    "table.index.hashFields",
+    "table.index.global",
+)
+
+
+def _key(view: View) -> Iterator[Broken]:
+    if view.mapping("table") is None or view.value("table.recordKey") is not None:
+        return
+    where = ("table", "recordKey")
+    if view.mapping("source.kafka") is None:
+        yield Broken(where, "is required: only messages of Kafka can be told apart without it", "columns of the table")
+    elif missing := [part for part in PLACE if view.text(f"source.kafka.columns.{part}") is None]:
+        allowed = (
+            f"columns of the table; or, to append every message, names in source.kafka.columns for {_listed(PLACE)}"
+        )
+        yield Broken(where, f"is required, as source.kafka.columns has no {_listed(missing)}", allowed)
+    else:
+        for path in _OF_KEYED:
+            if view.value(path) not in (None, False):
+                yield Broken(
+                    tuple(path.split(".")), "is for a table with table.recordKey only: no row replaces another"
+                )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _kafka_columns(view: View) -> Iterator[Broken]:
+    seen: dict[str, str] = {}
+    for part, column in (view.mapping("source.kafka.columns") or {}).items():
+        if not isinstance(column, str):
+            continue
+        location = ("source", "kafka", "columns", part)
+        if column.startswith("_hoodie_"):
+            yield Broken(location, f"is {column}, a name of Hudi's own columns", "another name")
+        if (other := seen.setdefault(column.lower(), part)) != part:
+            yield Broken(location, f"is {column}, as {other} is; case does not count", "a name of its own for each")
+
+
 def _hash_fields(view: View) -> Iterator[Broken]:
     record_key = view.texts("table.recordKey")
     if record_key is None:
@@ -304,6 +350,8 @@ _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (
     _topics,
     _starting_offsets,
     _format_for_kafka,
+    _kafka_columns,
+    _key,
     _of_sections,
     _no_duplicates,
     _partition_buckets,

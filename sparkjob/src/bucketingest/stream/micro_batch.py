@@ -18,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicInDoubt
-from bucketingest.decode.kafka.message import VALUE
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS, read
 from bucketingest.decode.sql.nodes import RowsInDoubt
@@ -82,8 +81,8 @@ def write_letters(letters: DataFrame, plan: WritePlan) -> list[WriteStatus]:
 
 def write_refused(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder) -> list[WriteStatus]:
     """Stage the messages that are no rows, or rows without a place, as dead letters and return what was written."""
-    columns = rows.select("topic", "partition", "offset", "timestamp", "key", VALUE)
-    return _collect(map_in_arrow(columns, _write_refused(plan, decoder), STATUS_DDL))
+    columns = dict.fromkeys(["topic", "partition", "offset", "timestamp", "key", *decoder.needs])
+    return _collect(map_in_arrow(rows.select(*columns), _write_refused(plan, decoder), STATUS_DDL))
 
 
 def warm_up(session: SparkSession) -> threading.Thread:

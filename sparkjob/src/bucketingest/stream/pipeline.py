@@ -108,7 +108,7 @@ class Pipeline:
             table_url=table.path,
             definition=TableDefinition(
                 name=resource.table_name,
-                record_key=table.record_key,
+                record_key=resource.record_key,
                 partition_fields=table.partition_by,
                 ordering_field=table.ordering_field,
                 buckets=table.index.buckets,

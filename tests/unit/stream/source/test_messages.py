@@ -12,6 +12,8 @@ import pytest
 from bucketingest.decode.debezium.decoder import DebeziumDecoder
 from bucketingest.decode.debezium.events import DELETED, EventRules
 from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.kafka.columns import MessageColumns
+from bucketingest.decode.kafka.message import MESSAGE
 from bucketingest.decode.message_columns import with_deleted
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.nodes import Node, RowsInDoubt
@@ -24,6 +26,12 @@ from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arro
 from support.tables.write_plans import SCHEMA, share_of, write_plan
 
 DECODER = MessageDecoder(JsonDecoder(SCHEMA), "cannot be decoded", "has no value")
+
+
+TABLE = Program(
+    (Select(tuple(Node("AttributeReference", each.type, value=at) for at, each in enumerate(SCHEMA))),), SCHEMA
+)
+"""Of a source with more columns those of the table."""
 
 
 def batch(*values: bytes | None, **others: list[Any]) -> pa.RecordBatch:
@@ -139,6 +147,24 @@ def test_a_message_may_be_two_rows_or_nothing_and_all_others_keep_their_places()
         {"reason": "recordKey", "offset": 4},
         {"reason": "decode", "offset": 5},
     ]
+
+
+def test_columns_beside_the_value_are_of_the_same_message_and_its_key_may_refuse_it() -> None:
+    decoder = replace(DECODER, columns=MessageColumns({"offset": "o", "key": "k", "headers": "h"}))
+    assert decoder.needs == ("value", "offset", "key", "headers")
+    given = batch(
+        *(good(1), b"no json", good(2), good(3)),
+        offset=pa.array([7, 8, 9, 10], pa.int64()),
+        key=pa.array([b"a", b"b", b"\xff", None], pa.binary()),
+        headers=pa.nulls(4, MESSAGE.field("headers").type),
+    )
+    decoded = decoder.decode(given)
+    assert [(row["id"], row["o"], row["k"]) for row in decoded.rows.to_pylist()] == [("k1", 7, "a"), ("k3", 10, None)]
+    only_key = replace(DECODER, columns=MessageColumns({"key": "k"}))
+    (letters,) = refused_messages([given.slice(1, 2)], replace(only_key, program=TABLE), write_plan())
+    assert letters.column("offset").to_pylist() == [8, 9]
+    assert letters.column("detail").to_pylist()[1] == "cannot be decoded: the key is not UTF-8 text"
+    assert "headers" not in letters.schema.names, "the dead-letter table has none"
 
 
 NO_PLACE = {

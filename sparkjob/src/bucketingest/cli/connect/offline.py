@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from bucketingest.decode.ddl import UnreadableDdl
 from bucketingest.decode.ddl import columns_of as columns_of_ddl
+from bucketingest.decode.debezium.events import DELETED
 from bucketingest.decode.decoder_choice import has_transform
 from bucketingest.decode.files.formats import why_not
+from bucketingest.decode.kafka.columns import ClashingColumns, MessageColumns
 from bucketingest.decode.message_columns import UnusableColumns, columns_of
 from bucketingest.decode.sql.words import why_no_query, why_unclosed
 from bucketingest.errors import BucketIngestError
@@ -25,7 +27,7 @@ def offline_problems(resource: BucketIngest) -> list[Problem]:
     spec = resource.spec
     try:
         columns = _source_columns(resource)
-    except UnusableColumns as error:
+    except (UnusableColumns, ClashingColumns) as error:
         found.append(Problem("spec.format.schema", str(error)))
     except UnreadableDdl as error:
         found.append(Problem("spec.source.files.schema", str(error)))
@@ -35,15 +37,19 @@ def offline_problems(resource: BucketIngest) -> list[Problem]:
         found.append(Problem("spec.table.deleteWhen", why))
     if columns is not None and not has_transform(resource):
         is_event = spec.format is not None and spec.format.envelope is not None
-        found += _of_table(resource, pa.schema(list(columns)[:-1]) if is_event else columns)
+        kept = [each for each in columns if not (is_event and each.name == DELETED)]
+        found += _of_table(resource, pa.schema(kept))
     return found
 
 
 def _source_columns(resource: BucketIngest) -> pa.Schema | None:
-    """The source's columns; None if the text does not say them. Raises UnusableColumns, UnreadableDdl."""
+    """The source's columns; None if the text does not say them. Raises UnusableColumns, ClashingColumns,
+    UnreadableDdl.
+    """
     spec = resource.spec
     if spec.format is not None:
-        return None if spec.format.schema_text is None else columns_of(spec.format)
+        beside = MessageColumns({} if spec.source.kafka is None else spec.source.kafka.named_columns)
+        return None if spec.format.schema_text is None else beside.behind(columns_of(spec.format))
     files = spec.source.files
     if files is None or files.schema_text is None:
         return None

@@ -12,6 +12,7 @@ VALUE: Final = "value"
 """Column of a message's bytes; null: the message has none, a tombstone."""
 KEY: Final = "key"
 """Column of the bytes of a message's key; null if it has none."""
+HEADERS: Final = "headers"
 
 MESSAGE: Final = pa.schema(
     [
@@ -21,7 +22,7 @@ MESSAGE: Final = pa.schema(
         pa.field("partition", pa.int32()),
         pa.field("offset", pa.int64()),
         pa.field("timestamp", pa.timestamp("us", "UTC")),
-        pa.field("headers", pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))),
+        pa.field(HEADERS, pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))),
     ]
 )
 """All columns of messages. A timestamp is in ms in Kafka, the producer's or the broker's as the topic says; headers are

@@ -27,7 +27,7 @@ KAFKA_OPTIONS: Final[dict[str, str]] = {
     "maxOffsetsPerTrigger": "use maxOffsetsPerTrigger of the source",
     "minOffsetsPerTrigger": "use commit.trigger",
     "maxTriggerDelay": "use commit.trigger",
-    "includeHeaders": "headers are not read",
+    "includeHeaders": "use columns.headers of the source",
     "kafka.auto.offset.reset": "use startingOffsets of the source",
     "kafka.enable.auto.commit": "offsets are kept in the table's timeline",
     "kafka.key.deserializer": "keys and values are read as bytes",

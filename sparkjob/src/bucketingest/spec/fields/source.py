@@ -8,7 +8,7 @@ from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
 from bucketingest.spec.fields.kubernetes import SecretKey, SecretReference
-from bucketingest.spec.scalars import ALLOWED_KEY, Location, OptionValue, SchemaText, Sql, Whole
+from bucketingest.spec.scalars import ALLOWED_KEY, Column, Location, OptionValue, SchemaText, Sql, Whole
 
 Topic = Annotated[
     str,
@@ -24,6 +24,31 @@ class OptionFrom(SpecModel):
     """Where the value of an option is."""
 
     secret_key_ref: SecretKey = Field(alias="secretKeyRef", description="Key of a Secret that has the value.")
+
+
+class KafkaColumns(SpecModel):
+    """Further columns of the source, behind those of the value: what else a message has, each under a name that is
+    given here. Without one there is no such column.
+    """
+
+    topic: Column | None = Field(default=None, description="STRING: the topic.")
+    partition: Column | None = Field(default=None, description="INT: the partition of the topic.")
+    offset: Column | None = Field(default=None, description="BIGINT: the offset in the partition.")
+    timestamp: Column | None = Field(
+        default=None, description="TIMESTAMP, in ms: when it was produced, or appended to the topic, as the topic says."
+    )
+    key: Column | None = Field(
+        default=None, description="STRING: the key as UTF-8 text; a message with another key is a dead letter."
+    )
+    key_bytes: Column | None = Field(default=None, alias="keyBytes", description="BINARY: the key as it is.")
+    headers: Column | None = Field(
+        default=None, description="ARRAY<STRUCT<key: STRING, value: BINARY>>: the headers in their order, null if none."
+    )
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names that are given, by what the columns hold, in the order of the columns."""
+        return self.model_dump(by_alias=True, exclude_none=True)
 
 
 class KafkaSource(SpecModel):
@@ -80,6 +105,10 @@ class KafkaSource(SpecModel):
         pattern=r"^[a-zA-Z0-9._-]+$",
         json_schema_extra={ALLOWED_KEY: "letters, digits, '.', '_' and '-'"},
     )
+    columns: KafkaColumns | None = Field(
+        default=None,
+        description="Columns of a message's key, place, time and headers, for transform.sql and the table.",
+    )
     options: dict[str, OptionValue] = Field(
         default={},
         description=(
@@ -105,6 +134,11 @@ class KafkaSource(SpecModel):
         ),
         max_length=64,
     )
+
+    @property
+    def named_columns(self) -> dict[str, str]:
+        """`columns.names`; empty without."""
+        return {} if self.columns is None else self.columns.names
 
     @property
     def has_secret_options(self) -> bool:
@@ -204,6 +238,7 @@ __all__ = [
     "ChangedFiles",
     "FileFormat",
     "FilesSource",
+    "KafkaColumns",
     "KafkaSource",
     "RateSource",
     "Source",

@@ -175,10 +175,12 @@ class Table(SpecModel):
         max_length=128,
         json_schema_extra={ALLOWED_KEY: "a name of letters, digits and _, not starting with a digit"},
     )
-    record_key: tuple[Column, ...] = Field(
+    record_key: tuple[Column, ...] | None = Field(
+        default=None,
         alias="recordKey",
         description="Columns that identify a row: an incoming row replaces the row with equal values. Text, integers, "
-        "DECIMAL, DATE, TIMESTAMP, BOOLEAN. Immutable.",
+        "DECIMAL, DATE, TIMESTAMP, BOOLEAN. Without it every message is a further row, once; then "
+        "source.kafka.columns names topic, partition and offset, which identify it. Immutable.",
         min_length=1,
         max_length=16,
     )

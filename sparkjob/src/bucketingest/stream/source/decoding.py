@@ -76,8 +76,7 @@ def _source_columns(rows: DataFrame) -> DataFrame:
 
 def decode_by(rows: DataFrame, columns: pa.Schema, decoder: MessageDecoder) -> Decoded:
     """Messages with the columns that they have, for a transform that runs in Spark."""
-    names = ["key", "value", "topic", "partition", "offset", "timestamp"]
-    kept = rows.select(*names)
+    kept = rows.select(*dict.fromkeys(["key", "value", "topic", "partition", "offset", "timestamp", *decoder.needs]))
     data = from_arrow_schema(columns, prefer_timestamp_ntz=True)
     marks = [StructField(DATA, data), StructField(BAD, BooleanType()), StructField(DETAIL, StringType())]
     schema = StructType([*kept.schema.fields, *marks])

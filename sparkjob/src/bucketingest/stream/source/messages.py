@@ -7,7 +7,7 @@ This module imports nothing of Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bucketingest.decode.debezium.decoder import DebeziumDecoder
-from bucketingest.decode.kafka.message import KEY, VALUE
+from bucketingest.decode.kafka.columns import MessageColumns
+from bucketingest.decode.kafka.message import HEADERS, KEY, VALUE
 from bucketingest.decode.registered.wire_format import ids_of
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.program import Program
@@ -49,17 +50,25 @@ class MessageDecoder:
     program: Program | None = None
     """What makes the table's rows of the messages'; None: Spark does, or nothing needs to."""
 
+    columns: MessageColumns = field(default_factory=MessageColumns)
+    """What rows have of their messages beside the values."""
+
     @property
     def needs(self) -> tuple[str, ...]:
         """The columns of the messages that `decode` looks at; no others need to be read."""
+        return tuple(dict.fromkeys([*self._decoded, *self.columns.needs]))
+
+    @property
+    def _decoded(self) -> tuple[str, ...]:
+        """Those that the blocks take."""
         return (VALUE, KEY) if isinstance(self.blocks, DebeziumDecoder) else (VALUE,)
 
     def decode(self, messages: pa.RecordBatch) -> Decoded:
         """The rows and the refused ones of a block, among them those with a time in no year that a column can have.
         `messages`: the columns that it needs, or more.
         """
-        columns = [messages.column(name) for name in self.needs]
-        decoded = self.blocks.decode(*columns)
+        decoded = self.blocks.decode(*[messages.column(name) for name in self._decoded])
+        decoded = self.columns.added_to(decoded, messages)
         return decoded.without(dict(beyond_years(decoded.rows)), messages.num_rows)
 
     def table_rows(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Places]:
@@ -111,7 +120,8 @@ def refused_messages(
             "reason": pa.array([found[number][0] for number in numbers]),
             "detail": pa.array([found[number][1] for number in numbers]),
         }
-        columns |= dict(zip(messages.schema.names, messages.columns, strict=True))
+        kept = [name for name in messages.schema.names if name != HEADERS]
+        columns |= {name: messages.column(name) for name in kept}
         yield pa.RecordBatch.from_pydict(columns)
 
 

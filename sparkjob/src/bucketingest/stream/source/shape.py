@@ -18,6 +18,7 @@ from bucketingest.decode.decoder_choice import Way, has_sql, sql_refused, way_of
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.registered import RegisteredJsonDecoder
 from bucketingest.decode.json.times import MICROS_OF
+from bucketingest.decode.kafka.columns import ClashingColumns, MessageColumns
 from bucketingest.decode.kafka.reading_choice import Reading, reading_of
 from bucketingest.decode.message_columns import UnusableColumns, columns_of
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
@@ -27,6 +28,7 @@ from bucketingest.decode.registered.wire_format import RegisteredDecoder
 from bucketingest.decode.sql.program import Program
 from bucketingest.spec.model import BucketIngest, Format
 from bucketingest.stream.errors import InvalidTransform
+from bucketingest.stream.source.appending import why_not_appended
 from bucketingest.stream.source.decoding import (
     NO_VALUE,
     Decoded,
@@ -71,7 +73,7 @@ class RowShape:
             return shape
         shaped = self.table_rows(self.decoded(rows).all())
         try:
-            return replace(shape, program=read_program(shaped, columns))
+            return replace(shape, program=read_program(shaped, self._source_columns(rows)))
         except NotOnArrow as error:
             return replace(shape, refused=str(error))
 
@@ -83,7 +85,7 @@ class RowShape:
             return Decoded(rows, can_fail=False)
         if self._has_no_messages:
             return Decoded(rows, can_fail=False)
-        return decode_by(rows, self._columns(rows), decoder or self.message_decoder(self._blocks(rows)))
+        return decode_by(rows, self._source_columns(rows), decoder or self.message_decoder(self._blocks(rows)))
 
     @property
     def _sql(self) -> tuple[str, ...]:
@@ -114,7 +116,7 @@ class RowShape:
             envelope = self.resource.spec.format.envelope
         if self.resource is None or envelope is None:
             return None
-        return EventRules(envelope.before == "full", envelope.truncate == "stop", self.resource.spec.table.record_key)
+        return EventRules(envelope.before == "full", envelope.truncate == "stop", self.resource.record_key)
 
     def _blocks(self, rows: DataFrame) -> BlockDecoder:
         """What decodes messages; with a registry it knows no schema yet."""
@@ -142,7 +144,7 @@ class RowShape:
 
     def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
         """With the words for dead letters."""
-        return MessageDecoder(blocks, problem_of(self._format), NO_VALUE, self.program)
+        return MessageDecoder(blocks, problem_of(self._format), NO_VALUE, self.program, self._message_columns)
 
     def way(self) -> Way:
         """Whether messages are decoded on Arrow or by Spark, and why. Nothing is read."""
@@ -190,6 +192,20 @@ class RowShape:
         except UnusableColumns as error:
             raise InvalidTransform(f"spec.format.schema {error}") from error
 
+    @property
+    def _message_columns(self) -> MessageColumns:
+        kafka = None if self.resource is None else self.resource.spec.source.kafka
+        return MessageColumns({} if kafka is None else kafka.named_columns)
+
+    def _source_columns(self, rows: DataFrame) -> pa.Schema:
+        """Arrow schema of the view `source`: the decoded columns, and what else messages have. Raises
+        InvalidTransform.
+        """
+        try:
+            return self._message_columns.behind(self._columns(rows))
+        except ClashingColumns as error:
+            raise InvalidTransform(f"spec.format.schema {error}") from error
+
     def table_rows(self, good: DataFrame) -> DataFrame:
         """The table's columns and, with a predicate, the delete column."""
         if self.resource is not None:
@@ -206,7 +222,13 @@ class RowShape:
         return bool(shaped._jdf.queryExecution().analyzed().deterministic())  # noqa: SLF001 - PySpark has no other way
 
     def schema(self, rows: DataFrame) -> pa.Schema:
-        """Arrow schema of the table's columns; nothing is read. Timestamps are in UTC."""
+        """Arrow schema of the table's columns; nothing is read. Timestamps are in UTC. Raises InvalidTransform, also if
+        messages are appended and the SQL may make several rows of one.
+        """
         shaped = self.table_rows(self.decoded(rows).good())
+        if self.resource is not None and self.resource.spec.table.record_key is None:
+            key = self.resource.record_key
+            if (why := why_not_appended(shaped, key)) is not None:
+                raise InvalidTransform(f"spec.transform.sql {why}: without table.recordKey the key is {', '.join(key)}")
         schema = to_arrow_schema(shaped.schema, timezone="UTC")
         return pa.schema([field for field in schema if field.name != DELETE_COLUMN])

@@ -37,6 +37,7 @@ def _kafka(session: SparkSession, source: KafkaSource) -> DataFrame:
     return (
         reader.option("kafka.bootstrap.servers", source.bootstrap_servers)
         .option("startingOffsets", source.starting_offsets)
+        .option("includeHeaders", "headers" in source.named_columns)
         .option("maxOffsetsPerTrigger", source.max_offsets_per_trigger)
         .load()
     )
