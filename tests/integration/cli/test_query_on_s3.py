@@ -1,4 +1,4 @@
-"""`query` on a table on S3, in a process of its own, with the credentials of other commands."""
+"""`query` on a table on S3, with the credentials of other commands; once in a process of its own, as users have it."""
 
 from __future__ import annotations
 
@@ -47,14 +47,16 @@ def test_with_credentials_of_the_environment(
     assert call(["query", table.url, SQL, "-f", "csv"]) == ExitCode.OK
     assert capfd.readouterr().out == "at,n\n1,15\n2,5\n"
     first = Timeline.load(table).completed_commits[0].request_time
-    assert call(["query", table.url.replace("s3:", "s3a:"), SQL, "-f", "csv", "--since", first]) == ExitCode.OK
+    assert (
+        call(["query", "--here", table.url.replace("s3:", "s3a:"), SQL, "-f", "csv", "--since", first]) == ExitCode.OK
+    )
     assert capfd.readouterr().out == "at,n\n2,5\n"
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-wrong-wrong")
-    assert call(["query", table.url, SQL]) == ExitCode.ACCESS_DENIED
+    assert call(["query", "--here", table.url, SQL]) == ExitCode.ACCESS_DENIED
     assert "wrong-wrong" not in capfd.readouterr().err
 
 
 def test_with_options(table: Storage, s3_server: S3Server, capfd: pytest.CaptureFixture[str]) -> None:
     options = [part for name, value in s3_server.options().items() for part in ("--storage-option", f"{name}={value}")]
-    assert call(["query", table.url, SQL, "-f", "csv", *options]) == ExitCode.OK
+    assert call(["query", "--here", table.url, SQL, "-f", "csv", *options]) == ExitCode.OK
     assert capfd.readouterr().out == "at,n\n1,15\n2,5\n"
