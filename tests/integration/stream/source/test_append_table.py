@@ -1,5 +1,5 @@
 """Messages without a key of their own are appended: each is one row, known by its place in Kafka, for every reader and
-after Hudi's compaction.
+after Hudi's compaction; and what a message has beside its value is the same whoever reads and decodes it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ PLACE = ["_topic", "_partition", "_offset"]
 TIME = int(time.time() * 1000) - 1_000_000
 """In ms; what is older than a week Kafka deletes."""
 THEIRS = HudiWriter("orders", PLACE, buckets=4)
+OF_SPARK = "SELECT *, reverse(_key) AS back FROM source"
 
 
 def resource_of(lake: Lake, topic: Topic, **spec: Any) -> BucketIngest:
@@ -111,6 +112,11 @@ def test_each_message_is_a_row_once_for_every_reader_and_after_hudis_compaction(
         assert plain(rows) == expected
         key, *_ = rows.select(["_hoodie_record_key", *PLACE]).to_pylist()
         assert key["_hoodie_record_key"] == ",".join(f"{column}:{key[column]}" for column in PLACE)
+
+    through_spark = Lake(lake.folder, "through-spark")
+    run.once(resource_of(through_spark, topic, transform={"sql": OF_SPARK}))
+    back = [{**row, "back": row["_key"] and row["_key"][::-1]} for row in expected]
+    assert plain(hudi_rs.snapshot(through_spark.table)) == back
 
 
 @pytest.mark.parametrize(

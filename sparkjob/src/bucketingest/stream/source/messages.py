@@ -49,7 +49,6 @@ class MessageDecoder:
     """Detail of a dead letter that has no value."""
     program: Program | None = None
     """What makes the table's rows of the messages'; None: Spark does, or nothing needs to."""
-
     columns: MessageColumns = field(default_factory=MessageColumns)
     """What rows have of their messages beside the values."""
 
