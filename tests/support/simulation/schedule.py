@@ -261,7 +261,9 @@ class Schedule:
         table = self._table.snapshot
         # What another writer left pending keeps all that is newer: only Hudi's next start ends it.
         if not world.violations and not table.instants.pending:
-            for found in overdue(table, quiet):
+            taken = (table.instants.rolled_back | self._table.overtaken) & table.instants.completed.keys()
+            names = {table.instants.completed[time].extra.get("bucketingest.pipeline") for time in taken}
+            for found in overdue(table, quiet, waits=bool(names - {None, self._lives.spec.pipeline})):
                 world.violation(found)
 
     def _grow_old(self) -> None:
