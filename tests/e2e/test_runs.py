@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bucketingest.services.compaction.journal import ROOT
+from bucketingest.hudi.naming import OWN_DIRECTORY
 from devcluster.cluster import Cluster
 from devcluster.release import helm
 from devservers.certificates import Authority
@@ -198,7 +198,7 @@ def with_certificates(pipeline: Pipeline, broker: KafkaBroker) -> Manifest:
 def _merging(pipeline: Pipeline) -> tuple[Path, Manifest, Manifest] | None:
     """The compaction that two pods work on, and these."""
     pods = pipeline.mergers()
-    newest = max((pipeline.table / ROOT).glob("*"), default=None)
+    newest = max((pipeline.table / OWN_DIRECTORY / "services/compaction").glob("*"), default=None)
     if newest is None or len(pods) != 2 or not any(newest.glob("round/1/claim/*/*")) or (newest / "done").exists():
         return None
     return newest, pods[0], pods[1]

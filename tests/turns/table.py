@@ -27,9 +27,8 @@ from bucketingest.index.state.store import forget_state
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
-from bucketingest.services.compaction.records import End
 from bucketingest.services.handover import hand_over, log_only_groups
-from bucketingest.services.regroup.records import MergeEnd
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage, open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
@@ -37,8 +36,8 @@ from support.oracle.compare import assert_same_rows
 from support.oracle.expected import ExpectedTable, Key
 from support.oracle.writer import HudiWriter
 from support.tables.local_writer import LocalWriter
+from support.tables.services.clustered import cluster, planned
 from support.tables.services.compactions import compact, holder
-from support.tables.services.regroupings import merge_groups, planned
 from turns import rows
 
 _SMALL: Final = {
@@ -76,7 +75,7 @@ class Step(StrEnum):
     COMPACT = "our compaction"
     CLEAN = "our clean"
     ARCHIVE = "our archival"
-    MERGE = "our merge of file groups"
+    MERGE = "our clustering"
     RESTART = "restart of ours"
     FORGET = "restart of ours, the state lost"
     BASE = "restart of ours with inserts: base"
@@ -240,9 +239,9 @@ class SharedTable:
         self.counts["instants that we archived"] += sum(len(result.instants) for result in results)
 
     def _merge(self, _: random.Random) -> None:
-        while planned(self.storage) is not None and self.counts["merges of file groups"] < 10 * self.number:
-            assert merge_groups(self.storage).end is MergeEnd.COMPLETED
-            self.counts["merges of file groups"] += 1
+        while planned(self.storage) is not None and self.counts["clusterings"] < 10 * self.number:
+            assert cluster(self.storage).end is End.COMPLETED
+            self.counts["clusterings"] += 1
         self.unsure |= self.expected.deleted()
 
     def _restart(self, chance: random.Random) -> None:

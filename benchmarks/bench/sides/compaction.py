@@ -20,7 +20,7 @@ from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.commit import compaction_commit
 from bucketingest.services.merge.merge_group import compact_group
-from bucketingest.services.merge.slice_merge import SliceInput, merge_slice
+from bucketingest.services.merge.slice_merge import SliceInput, merge_slices
 from bucketingest.storage import open_storage
 from bucketingest.write.open_table import stored_schema
 
@@ -58,7 +58,7 @@ class Compaction:
         started = time.monotonic()
         rules = MergeRules(pq.read_schema(f"{path}/{base_file}"), ordering)
         files = SliceInput(base_file, log_files, _NEWEST)
-        done = merge_slice(open_storage(path), files, rules, file_name="merged", to=Path(path) / "merged.parquet")
+        done = merge_slices(open_storage(path), [files], rules, file_name="merged", to=Path(path) / "merged.parquet")
         return {
             "seconds": time.monotonic() - started,
             "rows": done.rows,

@@ -17,13 +17,13 @@ from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.execute import choose_now
 from bucketingest.services.clean_and_archive import Guarded, archive_old
+from bucketingest.services.clustering.propose import propose_clustering
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.propose import TableNow, propose
-from bucketingest.services.compaction.records import End
-from bucketingest.services.regroup.propose import propose_merge
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
+from support.tables.services.clustered import PAIRS
 from support.tables.services.compactions import ALL, compact, holder, written
-from support.tables.services.regroupings import PAIRS
 from support.tables.services.serving_job import Job
 from support.tables.state.tables import state_table
 from support.tables.table_runs import TestTable, offsets
@@ -71,7 +71,7 @@ def test_small_file_groups_that_lack_a_file_are_not_merged() -> None:
     path, group = lose_a_log(table.storage)
     found = TableNow.load(table.storage)
     assert found is not None
-    look = propose_merge(table.storage, found, PAIRS, size_max=1024**3)
+    look = propose_clustering(table.storage, found, PAIRS, size_max=1024**3)
     assert [each.file.path for each in look.damaged] == [path]
     assert look.plan is not None
     assert group not in look.plan.replaced

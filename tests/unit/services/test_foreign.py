@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.services.clean.decisions import StoredDecisions
-from bucketingest.services.clean.execute import clean_table
+from bucketingest.services.clean.execute import CleanDecisions, clean_table
 from bucketingest.services.foreign import RECENT, ForeignServices, foreign_services
 from bucketingest.storage import open_storage
 from support.tables.other_writers import schedule_compaction
@@ -38,7 +37,7 @@ def test_a_newer_compaction_of_another_writer_is_seen_for_a_day() -> None:
 def test_another_writers_clean_is_seen_and_ours_is_not(ours: bool) -> None:
     table = three_slices()
     # Another writer keeps no decision in the table.
-    elsewhere = StoredDecisions(open_storage("memory://another-writer"))
+    elsewhere = CleanDecisions(open_storage("memory://another-writer"))
     options = table.options() if ours else table.options(decisions=elsewhere)
     cleaned = clean_table(table.storage, HOUR, options)
     (clean,) = cleaned.results

@@ -12,9 +12,9 @@ from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.instant import COMPACTION
 from bucketingest.hudi.timeline.timeline import Timeline, create_requested
 from bucketingest.services.compaction.propose import propose
-from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import NotHandedOver
 from bucketingest.services.handover import hand_over, log_only_groups
+from bucketingest.services.protocol.records import End
 from support.tables.other_writers import next_time
 from support.tables.services.compactions import ALL, compact, holder, started
 from support.tables.services.snapshot import snapshot

@@ -222,7 +222,7 @@ def test_a_full_scratch_disk_fails_the_merge_alone(monkeypatch: pytest.MonkeyPat
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(merge_group, "merge_slice", full)
+    monkeypatch.setattr(merge_group, "merge_slices", full)
     job.pass_time(job.services())
     assert [each.failures for each in job.reports[-1:]] == [0]
     assert job.table.leftovers() == []

@@ -12,7 +12,7 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
-from bucketingest.services.compaction.records import End
+from bucketingest.services.protocol.records import End
 from support.tables.services.compactions import compact
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import TestTable, offsets

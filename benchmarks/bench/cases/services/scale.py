@@ -26,8 +26,8 @@ from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import OperationResult
 from bucketingest.services.inline import LOOK_EVERY, InlineServices
+from bucketingest.services.protocol.records import Result
 from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Execute, Request
 from bucketingest.services.worker_process import WorkerProcess
@@ -129,8 +129,8 @@ class Compacting:
             stats.append(WriteStat.of_base_file(operation.partition_path, name, size=0, inserts=1))
         empty_files(self.folder / str(stat.path) for stat in stats)
         for chunk, places in enumerate(record.chunks()):
-            results = [OperationResult(stats[place]) for place in places]
-            journal.put_results(work.number, work.round_number, chunk, results)
+            results = [Result(stats[place]) for place in places]
+            journal.put_results(work.number, results, round_number=work.round_number, chunk=chunk)
 
 
 def services_scale_cases(name: str, options: Options) -> Iterator[Case]:

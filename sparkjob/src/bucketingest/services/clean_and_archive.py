@@ -30,12 +30,11 @@ from bucketingest.services.archive.facts import read_facts
 from bucketingest.services.archive.horizon import read_horizon
 from bucketingest.services.archive.idle import idle_pipelines, look_for, retire
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean.decisions import StoredDecisions
-from bucketingest.services.clean.execute import Cleaned, CleanOptions, clean_table
+from bucketingest.services.clean.execute import CleanDecisions, Cleaned, CleanOptions, clean_table
 from bucketingest.services.clean.facts import load_clean_facts
-from bucketingest.services.compaction.holder import KEPT_FOR
-from bucketingest.services.regroup.journal import MergeJournal
-from bucketingest.services.regroup.records import MergeEnd
+from bucketingest.services.clustering.records import RESULT, ClusteringJournal
+from bucketingest.services.protocol.journal import KEPT_FOR
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.pipeline_names import pipelines
@@ -78,7 +77,9 @@ def clean(table: Guarded, retention: Retention) -> Cleaned:
     refuse_changed_table(table.storage)
     remove_put_back(table)
     cleaned = clean_table(table.storage, retention, CleanOptions(table.lock, table.check, clock=table.clock))
-    StoredDecisions(table.storage).forget(table.clock())
+    decisions = CleanDecisions(table.storage)
+    for number in decisions.expired(table.clock()):
+        decisions.forget(number)
     for result in cleaned.results:
         log.info("cleaned", extra={"clean": result.request_time, "files": result.files})
     return cleaned
@@ -208,23 +209,23 @@ def _kept(
 
 
 def _merging(storage: Storage, timeline: Timeline, now: datetime) -> Iterator[tuple[str, str]]:
-    """Merges of file groups whose base files may still come: their instants must not count as archived. And the oldest
+    """Clusterings whose base files may still come: their instants must not count as archived. And the oldest
     one whose old groups may still get a file: readers leave these groups out only while the instant is on the timeline,
     and after a clean the names of their files are free.
     """
-    journal, found = MergeJournal(storage), False
+    journal, found = ClusteringJournal(storage), False
     for number, created_at in journal.objects().items():
         ended = created_at.get("done")
         if ended is not None and now - ended > KEPT_FOR:  # nothing of it comes any more
             continue
-        made = ended is not None and "result" in created_at
-        if made and (found or journal.done(number) is not MergeEnd.COMPLETED):
+        made = ended is not None and RESULT in created_at
+        if made and (found or journal.done(number) is not End.COMPLETED):
             continue
         plan = journal.plan(number)
         if plan is None:
             continue
         if ended is None:
-            yield plan.instant, "its merge of file groups has not ended"
+            yield plan.instant, "its clustering has not ended"
         elif not made:
             yield plan.instant, "a process that merged file groups for it may still put one"
         elif plan.instant >= (timeline.first_active or ""):

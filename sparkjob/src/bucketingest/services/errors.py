@@ -22,8 +22,8 @@ class RoundEnded(ServiceError):
     """The round was closed or decided, or its compaction is no longer pending: its executor stops."""
 
 
-class MergeInDoubt(ServiceError):
-    """A merge of file groups was decided, and may be complete or not: the job must not write before its next start has
+class ClusteringInDoubt(ServiceError):
+    """A clustering was decided, and may be complete or not: the job must not write before its next start has
     settled that.
     """
 

@@ -9,7 +9,7 @@ from typing import Final
 from bucketingest.hudi.timeline.instant import CLEAN, CLUSTERING, COMMIT, COMPACTION, LOG_COMPACTION, Instant
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.clean.decisions import StoredDecisions
+from bucketingest.services.clean.execute import CleanDecisions
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.storage import Storage
 
@@ -55,4 +55,4 @@ def _is_our_compaction(storage: Storage, found: Instant) -> bool:
 
 
 def _is_our_clean(storage: Storage, clean: Instant) -> bool:
-    return not clean.is_completed or StoredDecisions(storage).decided(clean.request_time) is not None
+    return not clean.is_completed or CleanDecisions(storage).decision(int(clean.request_time)) is not None

@@ -14,18 +14,18 @@ from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.lease.record import LeaseError
+from bucketingest.services.clustering.inline import InlineClustering, Made
+from bucketingest.services.clustering.propose import ClusteringLook
 from bucketingest.services.compaction.choose import CompactionTriggers, look_after
 from bucketingest.services.compaction.commit import Ready
 from bucketingest.services.compaction.holder import CompactionHolder
-from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.sweep import Swept
 from bucketingest.services.compaction.work import Ended, Task, Work
-from bucketingest.services.errors import MergeInDoubt, PlanOutdated, RoundEnded, StepFailed, WorkerDied
-from bucketingest.services.merge.failures import TOO_LARGE
+from bucketingest.services.errors import ClusteringInDoubt, PlanOutdated, RoundEnded, StepFailed, WorkerDied
 from bucketingest.services.placement import Home, LeftToHudi, ServicesPolicy, left_to_hudi
 from bucketingest.services.pods.waiting import POLL, Pods
-from bucketingest.services.regroup.inline import InlineMerges, Made
-from bucketingest.services.regroup.propose import MergeLook
+from bucketingest.services.protocol.executor import TOO_LARGE
+from bucketingest.services.protocol.records import End
 from bucketingest.services.state import ServicesState, damage_report, with_damage
 from bucketingest.services.worker import Execute, Looked, Propose, Request, Tidied, Tidy
 from bucketingest.services.worker_process import WorkerProcess
@@ -63,7 +63,7 @@ class InlineServices:
         start: Start = WorkerProcess,
         tidy: Tidy | None = None,
         policy: ServicesPolicy | None = None,
-        merges: InlineMerges | None = None,
+        merges: InlineClustering | None = None,
         between: Callable[[], bool] = lambda: True,
         report: Callable[[ServicesState], None] = lambda _: None,
     ) -> None:
@@ -104,7 +104,7 @@ class InlineServices:
         return None if self._worker is None else self._worker.pid
 
     def is_due(self) -> bool:
-        """Whether `step` has something to do. No I/O. A merge of file groups is committed between two instants."""
+        """Whether `step` has something to do. No I/O. A clustering is committed between two instants."""
         if self._worker is None:
             return self._next_look is not None and self._forward() >= self._next_look
         return self._worker.has_ended() and (not self._makes_groups or self._between())
@@ -126,11 +126,11 @@ class InlineServices:
         """Do what is due: a few requests to storage, at most a commit.
 
         A failure is logged, and tried again later, whatever it is: ingestion goes on. Raises LeaseError, FencedOut,
-        MergeInDoubt: then the job must end.
+        ClusteringInDoubt: then the job must end.
         """
         try:
             self._step()
-        except (LeaseError, FencedOut, MergeInDoubt):
+        except (LeaseError, FencedOut, ClusteringInDoubt):
             raise
         except PlanOutdated as error:
             log.info("compaction not requested", extra={"reason": str(error)})
@@ -212,8 +212,8 @@ class InlineServices:
             return LOOK_EVERY
         return look_after(backlog.oldest_at, self._triggers, utc_now(), LOOK_EVERY)
 
-    def _merge(self, look: MergeLook) -> None:
-        """Start the merge of small file groups that is due."""
+    def _merge(self, look: ClusteringLook) -> None:
+        """Start the clustering that is due."""
         self._note(small_groups=look.small)
         work = None
         if look.plan is not None and self._merges is not None and not self._leaves_compaction:
@@ -227,7 +227,7 @@ class InlineServices:
         assert self._merges is not None, "it was started"
         ended, before = self._merges.end(made), self._report
         if ended.replaced:
-            self._note(group_merges=before.group_merges + 1, merged_groups=before.merged_groups + len(ended.replaced))
+            self._note(clusterings=before.clusterings + 1, merged_groups=before.merged_groups + len(ended.replaced))
             self._look()  # for the next one
         else:
             self._look_again(LOOK_EVERY)

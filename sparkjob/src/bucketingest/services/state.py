@@ -12,10 +12,10 @@ from typing import Final
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.damage.compare import Damaged
 from bucketingest.hudi.timeline.instant_time import parse_time
+from bucketingest.services.clustering.propose import SmallGroups
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.placement import Home
 from bucketingest.services.pods.waiting import PodWork
-from bucketingest.services.regroup.propose import SmallGroups
 from bucketingest.spec.job_report import DamagedFile, Pin
 
 log = logging.getLogger(__name__)
@@ -63,8 +63,8 @@ class ServicesState:
     """Data files that commits name and that are gone or too short."""
     small_groups: SmallGroups | None = None
     """As of the last look at a table whose small file groups are merged; None before it, and where they stay."""
-    group_merges: int = 0
-    """Merges of file groups that were committed."""
+    clusterings: int = 0
+    """Clusterings that were committed."""
     merged_groups: int = 0
     """File groups whose place new ones took."""
 

@@ -33,9 +33,11 @@ from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.archive.pins import pins
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
+from bucketingest.services.clustering.holder import ClusteringHolder
+from bucketingest.services.clustering.inline import ClusteringWish, MakeBaseFiles
+from bucketingest.services.clustering.propose import ClusteringLook
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.commit import Ready, ready_commit
-from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import LogBacklog, Look, TableNow, propose_for
@@ -43,9 +45,7 @@ from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.foreign import ForeignServices, foreign_services
-from bucketingest.services.regroup.holder import MergeHolder
-from bucketingest.services.regroup.inline import MakeBaseFiles, MergeWish
-from bucketingest.services.regroup.propose import MergeLook
+from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.spec.job_report import Pin
 from bucketingest.storage import Storage
 
@@ -61,7 +61,7 @@ class Looked:
     look: Look
     foreign: ForeignServices
     """What another writer did lately."""
-    merge: MergeLook | None = None
+    merge: ClusteringLook | None = None
     """Small file groups, where they are merged."""
 
     @property
@@ -77,7 +77,7 @@ class Propose:
     storage: Storage
     triggers: CompactionTriggers
     skipped: frozenset[Group] = frozenset()
-    merges: MergeWish | None = None
+    merges: ClusteringWish | None = None
     """None: small file groups stay."""
 
     def run(self, _: Callable[[int, int], None]) -> Looked:
@@ -145,7 +145,7 @@ class Tidy:
         lock = open_lock(self.storage, properties, self.lock, "bucketingest table services")
         check = lease_and_lock(StoredLease(self.storage, self.lease_id), lock)
         CompactionHolder(self.storage, lock.held, check).sweep_old()
-        MergeHolder(self.storage, lock.held, check).sweep()
+        ClusteringHolder(self.storage, lock.held, check).sweep()
         table = Guarded(self.storage, lock.held, check, running=self.running)
         cleaned = clean(table, self.retention)
         damaged = damage_of_table(self.storage)

@@ -24,11 +24,11 @@ from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.lookups import Patience, SchemaLookups
+from bucketingest.services.clustering.holder import ClusteringHolder
+from bucketingest.services.clustering.inline import InlineClustering
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.inline import InlineServices
 from bucketingest.services.metadata_table import MetadataTableDrop
-from bucketingest.services.regroup.holder import MergeHolder
-from bucketingest.services.regroup.inline import InlineMerges
 from bucketingest.services.worker import Tidy
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
@@ -295,7 +295,7 @@ def _services(
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_unchanged=held.check_unchanged)
     tidy = Tidy(held.storage, pipeline.retention, pipeline.archive, pipeline.lock, lease.lease_id, pipeline.name)
     triggers = pipeline.merges
-    merges = None if triggers is None else InlineMerges(held.storage, _merge_holder(held), triggers)
+    merges = None if triggers is None else InlineClustering(held.storage, _merge_holder(held), triggers)
     return InlineServices(
         held.storage,
         holder,
@@ -308,8 +308,8 @@ def _services(
     )
 
 
-def _merge_holder(held: _HeldTable) -> MergeHolder:
-    return MergeHolder(held.storage, held.lock, held.check_lease, check_unchanged=held.check_unchanged)
+def _merge_holder(held: _HeldTable) -> ClusteringHolder:
+    return ClusteringHolder(held.storage, held.lock, held.check_lease, check_unchanged=held.check_unchanged)
 
 
 def _registry(resource: BucketIngest) -> RegistryClient | None:

@@ -16,9 +16,9 @@ from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention
+from bucketingest.services.clustering.choose import ClusteringTriggers
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.placement import ServicesPolicy
-from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.spec.fields.spark import Spark
 from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE, Index
 from bucketingest.spec.model import BucketIngest, BucketIngestSpec
@@ -69,7 +69,7 @@ class Pipeline:
     """Longest wait for a table that another job holds."""
     compaction: CompactionTriggers | None = None
     """When the job compacts the table; None: it carries no table service out."""
-    merges: MergeTriggers | None = None
+    merges: ClusteringTriggers | None = None
     """When the job merges small file groups; None: they stay."""
     retention: Retention = DEFAULT_RETENTION
     """Which superseded files stay."""
@@ -188,8 +188,8 @@ def _trigger(spec: BucketIngestSpec) -> timedelta | Literal["once"]:
     return max(trigger, spec.commit.interval)
 
 
-def _merges(spec: BucketIngestSpec) -> MergeTriggers | None:
-    state, wanted = _state_rules(spec.table.index), spec.services.merge_groups
+def _merges(spec: BucketIngestSpec) -> ClusteringTriggers | None:
+    state, wanted = _state_rules(spec.table.index), spec.services.cluster
     if state is None or not spec.services.run or not wanted.enabled:
         return None
-    return MergeTriggers(state.target_bytes, wanted.small_percent, wanted.min_groups)
+    return ClusteringTriggers(state.target_bytes, wanted.small_percent, wanted.min_groups)

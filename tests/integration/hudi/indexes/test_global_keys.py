@@ -15,7 +15,7 @@ import pytest
 
 from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.index.state.store import forget_state
-from bucketingest.services.compaction.records import End
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle

@@ -1,4 +1,4 @@
-"""Incremental reads, of commits around our compactions, merges of file groups and cleans: each gives the rows that the
+"""Incremental reads, of commits around our compactions, clusterings and cleans: each gives the rows that the
 table had at its end, of the keys that changed since its beginning, whenever it runs. If a clean has deleted a file that
 a commit of the range wrote, Spark's reader takes the table as it is now, unless it is told to fail instead.
 """
@@ -27,24 +27,24 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, clean
+from bucketingest.services.clustering.choose import ClusteringTriggers
+from bucketingest.services.clustering.execute import ClusteringExecutor
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.work import Work
-from bucketingest.services.regroup.choose import MergeTriggers
-from bucketingest.services.regroup.execute import make_base_files
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 from support.oracle.environment import OracleError
 from support.oracle.readers import BEGINNING
 from support.tables.local_writer import LocalWriter
+from support.tables.services.clustered import clustering_holder, planned
 from support.tables.services.compactions import execute, holder
-from support.tables.services.regroupings import merge_holder, planned
 
 SCHEMA: Final = pa.schema(
     [("id", pa.string()), ("region", pa.string()), ("at", pa.int64()), ("value", pa.string()), ("gone", pa.bool_())]
 )
-SMALL: Final = MergeTriggers(10 * 1024**2, min_groups=2)
+SMALL: Final = ClusteringTriggers(10 * 1024**2, min_groups=2)
 COMMITS: Final = int(os.environ.get("COMMITS", "14"))
 """91 pairs; of 26 commits 325."""
 SPARK_RANGES: Final = int(os.environ.get("SPARK_RANGES", "2"))
@@ -83,7 +83,7 @@ class History:
     def __post_init__(self) -> None:
         self.storage = open_storage(str(self.path))
         self.writer = LocalWriter(self.path, self.definition, SCHEMA, "gone", commit_interval=timedelta(hours=1))
-        self.compactions, self.merges = holder(self.storage), merge_holder(self.storage)
+        self.compactions, self.merges = holder(self.storage), clustering_holder(self.storage)
         self.work: Work | None = None
         self.merge: int | None = None
 
@@ -139,7 +139,7 @@ class History:
         elif self.merge is None and self.definition.state is not None and self.rng.random() < 0.5:
             if (plan := planned(self.storage, SMALL)) is not None:
                 self.merge = self.merges.begin(plan)
-                make_base_files(self.storage, self.merge)
+                ClusteringExecutor(self.storage, self.merge).run()
         elif self.merge is None:
             triggers = CompactionTriggers(log_files=self.rng.choice((1, 3)))
             if (proposal := propose(self.storage, triggers, utc_now()).proposal) is not None:

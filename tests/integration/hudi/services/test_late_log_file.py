@@ -20,8 +20,8 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
-from bucketingest.services.compaction.holder import KEPT_FOR
-from bucketingest.services.compaction.records import End
+from bucketingest.services.protocol.journal import KEPT_FOR
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import Journal
 from support.oracle import hudi_rs

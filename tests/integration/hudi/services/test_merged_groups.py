@@ -20,12 +20,12 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
-from bucketingest.services.compaction.holder import KEPT_FOR
-from bucketingest.services.compaction.records import Decided, End
-from bucketingest.services.regroup.choose import MergeTriggers
-from bucketingest.services.regroup.journal import MergeJournal
-from bucketingest.services.regroup.records import MergeEnd
+from bucketingest.services.clustering.choose import ClusteringTriggers
+from bucketingest.services.clustering.records import ClusteringJournal
+from bucketingest.services.protocol.journal import KEPT_FOR
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage, open_storage
+from bucketingest.write.instants.records import CommitDecision
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 from support.oracle.compare import assert_same_rows
@@ -34,8 +34,8 @@ from support.oracle.writer import HudiWriter
 from support.storage.crashing_storage import Crash
 from support.storage.passing_storage import PassingStorage
 from support.tables.local_writer import LocalWriter
+from support.tables.services.clustered import PAIRS, cluster, clustering_holder, current_groups, made
 from support.tables.services.compactions import compact
-from support.tables.services.regroupings import PAIRS, current_groups, made, merge_groups, merge_holder
 
 pytestmark = pytest.mark.hudi
 
@@ -44,7 +44,7 @@ SCHEMA: Final = pa.schema(
     [("id", pa.string()), ("region", pa.string()), ("at", pa.int64()), ("value", pa.string()), ("gone", pa.bool_())]
 )
 DEFINITION: Final = TableDefinition("merged", ("id",), ("region",), "at", state=StateRules())
-ALL: Final = MergeTriggers(PAIRS.target_bytes, min_groups=2)
+ALL: Final = ClusteringTriggers(PAIRS.target_bytes, min_groups=2)
 
 
 @pytest.fixture(autouse=True)
@@ -105,8 +105,8 @@ def test_every_reader_shows_the_same_rows_and_hudis_writers_go_on(hudi: HudiOrac
     changed_rs, unmerged = hudi_rs.incremental(its.path, first), its.expected.table()
 
     old = sum(map(len, current_groups(its.storage).values()))
-    ended = merge_groups(its.storage, ALL)
-    assert (ended.end, ended.new_groups, len(ended.replaced)) == (MergeEnd.COMPLETED, 2, old)
+    ended = cluster(its.storage, ALL)
+    assert (ended.end, ended.new_groups, len(ended.replaced)) == (End.COMPLETED, 2, old)
     its.expected.compact()  # deletes are forgotten
     its.check(hudi)
     assert_same_rows(hudi.read_optimized(its.path), its.expected.table(), RULES.identity)
@@ -130,7 +130,7 @@ def test_every_reader_shows_the_same_rows_and_hudis_writers_go_on(hudi: HudiOrac
 def test_what_was_replaced_is_cleaned_and_archived(hudi: HudiOracle, tmp_path: Path) -> None:
     its = Given(tmp_path / "table")
     old = current_groups(its.storage)
-    assert merge_groups(its.storage, ALL).end is MergeEnd.COMPLETED
+    assert cluster(its.storage, ALL).end is End.COMPLETED
     its.expected.compact()
     its.commit(rows_of(range(3, 9), 20))
     guarded = Guarded(its.storage, nullcontext, lambda: None)
@@ -159,7 +159,7 @@ def test_what_was_replaced_is_cleaned_and_archived(hudi: HudiOracle, tmp_path: P
 
 def test_hudi_cleans_and_archives_after_a_merge(hudi: HudiOracle, tmp_path: Path) -> None:
     its = Given(tmp_path / "table")
-    assert merge_groups(its.storage, ALL).end is MergeEnd.COMPLETED
+    assert cluster(its.storage, ALL).end is End.COMPLETED
     its.expected.compact()
     options = {
         "hoodie.index.type": "SIMPLE",
@@ -191,18 +191,17 @@ def test_a_merge_that_a_crash_left_on_the_timeline(hudi: HudiOracle, tmp_path: P
     its = Given(tmp_path / "table")
     _, number = made(its.storage, ALL)
     with pytest.raises(Crash):
-        merge_holder(DiesBeforeTheCompletedFile(its.storage)).commit(number)
-    decided = MergeJournal(its.storage).decision(number)
-    assert decided is not None
-    assert decided != Decided(None)
+        clustering_holder(DiesBeforeTheCompletedFile(its.storage)).commit(number)
+    decided = ClusteringJournal(its.storage).decision(number)
+    assert isinstance(decided, CommitDecision)
     its.check(hudi)
     if written_meanwhile:  # by another writer, without a look at our journal
         rows = rows_of(range(8), 20)
         hudi.upsert(its.path, rows, theirs("SIMPLE"))
         its.expected.apply(rows)
-    ended = merge_holder(its.storage).settle()
+    ended = clustering_holder(its.storage).settle()
     assert ended is not None
-    assert ended.end is (MergeEnd.VOID if written_meanwhile else MergeEnd.COMPLETED)
+    assert ended.end is (End.VOID if written_meanwhile else End.COMPLETED)
     if not written_meanwhile:
         its.expected.compact()
     its.check(hudi)

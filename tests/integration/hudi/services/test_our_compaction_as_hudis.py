@@ -20,7 +20,7 @@ from bucketingest.hudi.table.file_view import FileGroup, load_file_view
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.table import TableDefinition, load_table
 from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.services.merge.slice_merge import SliceInput, merge_slice
+from bucketingest.services.merge.slice_merge import SliceInput, merge_slices
 from bucketingest.storage import open_storage
 from support.oracle.client import HudiOracle
 from support.oracle.compare import assert_same_rows
@@ -106,7 +106,7 @@ def compacted_by_us(path: Path, schema: pa.Schema, to: Path) -> dict[str, pa.Tab
     for group in load_file_view(storage, timeline).groups:
         files = input_of(group, timeline.newest_time or "")
         if files is not None:
-            merge_slice(storage, files, rules, file_name="ours", to=to)
+            merge_slices(storage, [files], rules, file_name="ours", to=to)
             found[group.partition_path + group.file_id] = pq.read_table(to)
     return found
 

@@ -21,7 +21,7 @@ import pytest
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.services.compact_now import compact_now
-from bucketingest.services.compaction.records import End
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import open_storage, path_room
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle

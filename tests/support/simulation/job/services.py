@@ -16,21 +16,21 @@ from bucketingest.lease.record import LeaseError, LeaseLost
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
+from bucketingest.services.clustering.choose import ClusteringTriggers
+from bucketingest.services.clustering.execute import ClusteringExecutor
+from bucketingest.services.clustering.holder import ClusteringHolder
+from bucketingest.services.clustering.propose import propose_clustering
+from bucketingest.services.clustering.records import ClusteringEnded
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.commit import Ready, ready_commit
-from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import TableNow, propose
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.compaction.work import Task, Work
-from bucketingest.services.errors import CleanRefused, MergeInDoubt
-from bucketingest.services.regroup.choose import MergeTriggers
-from bucketingest.services.regroup.execute import make_base_files
-from bucketingest.services.regroup.holder import MergeHolder
-from bucketingest.services.regroup.propose import propose_merge
-from bucketingest.services.regroup.records import MergeEnded
+from bucketingest.services.errors import CleanRefused, ClusteringInDoubt
+from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.write.errors import FencedOut
 from support.simulation.job.local_faults import ExecutorView
 from support.simulation.job.surroundings import Surroundings
@@ -79,7 +79,7 @@ class OwnServices:
         self._executors = 0
         self._found: Ready | Swept | None = None
         self._merging: int | None = None
-        """Number of a merge of file groups whose base files this process has made."""
+        """Number of a clustering whose base files this process has made."""
         around.holder = name
 
     def settle(self, actor: Actor) -> None:
@@ -90,7 +90,7 @@ class OwnServices:
 
     def step(self, actor: Actor, *, between: bool = True, to_the_end: bool = False) -> None:
         """One look and what follows from it; `to_the_end`: until no compaction is open, then clean and archive.
-        `between`: none of the job's instants is open, so a merge of file groups can be committed.
+        `between`: none of the job's instants is open, so a clustering can be committed.
         """
         if self._merging is not None and not between:
             return
@@ -100,7 +100,7 @@ class OwnServices:
                     break
                 if to_the_end:
                     self._world.leap(_HEARTBEAT_EXPIRES)
-            except (LeaseError, FencedOut, MergeInDoubt):
+            except (LeaseError, FencedOut, ClusteringInDoubt):
                 raise
             except BucketIngestError as error:
                 self._world.note(self._name, "service fails", f"{type(error).__name__}: {error}")
@@ -160,10 +160,10 @@ class OwnServices:
         answer is lost.
         """
         view = self._view(actor)
-        found, triggers = TableNow.load(view), MergeTriggers(1024**2, min_groups=2)
+        found, triggers = TableNow.load(view), ClusteringTriggers(1024**2, min_groups=2)
         if found is None:
             return False
-        plan = propose_merge(view, found, triggers, size_max=1024**2).plan
+        plan = propose_clustering(view, found, triggers, size_max=1024**2).plan
         if plan is None:
             return False
         number = self._merges(actor).begin(plan)
@@ -177,7 +177,7 @@ class OwnServices:
         return True
 
     def _make(self, actor: Actor, number: int) -> None:
-        make_base_files(self._executor(actor), number, forward=self._world.forward)
+        ClusteringExecutor(self._executor(actor), number, forward=self._world.forward).run()
 
     def _end_merge(self, actor: Actor) -> None:
         number, self._merging = self._merging, None
@@ -186,12 +186,12 @@ class OwnServices:
         if ended is not None:
             self._note_merge(ended)
 
-    def _note_merge(self, ended: MergeEnded) -> None:
+    def _note_merge(self, ended: ClusteringEnded) -> None:
         self._world.note(self._name, "ends", f"merge at {ended.instant}: {ended.end}, {ended.why}")
         self._world.counts[f"merges {ended.end}"] += 1
 
-    def _merges(self, actor: Actor) -> MergeHolder:
-        return MergeHolder(
+    def _merges(self, actor: Actor) -> ClusteringHolder:
+        return ClusteringHolder(
             self._view(actor),
             self._lock_of(actor),
             self._check_lease_of_job,
@@ -219,7 +219,7 @@ class OwnServices:
         view = self._view(actor)
         table = Guarded(view, self._lock_of(actor), self._check_lease, self._clock, self._around.pipeline)
         CompactionHolder(view, table.lock, table.check, clock=self._clock).sweep_old()
-        MergeHolder(view, table.lock, table.check, clock=self._clock).sweep()
+        ClusteringHolder(view, table.lock, table.check, clock=self._clock).sweep()
         try:
             cleaned = clean(table, self._rules.retention)
         except CleanRefused as error:

@@ -23,10 +23,10 @@ from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import Proposal, propose
-from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import PlanOutdated
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
 from support.tables.other_writers import next_time
 from support.tables.services.snapshot import doubled_base_files, snapshot

@@ -12,12 +12,12 @@ from bucketingest.hudi.lock.hudi_lock import LockSettings
 from bucketingest.hudi.timeline.instant import COMMIT
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clustering.inline import InlineClustering
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.errors import WorkerDied
 from bucketingest.services.inline import LOOK_EVERY, TIDY_EVERY, InlineServices
 from bucketingest.services.placement import ServicesPolicy
-from bucketingest.services.regroup.inline import InlineMerges
 from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Execute, Request, Tidy
 from support.tables.services.snapshot import snapshot
@@ -89,7 +89,7 @@ class Job:
         triggers: CompactionTriggers | None = ALL,
         storage: Any = None,
         own_storage: Any = None,
-        merges: InlineMerges | None = None,
+        merges: InlineClustering | None = None,
     ) -> InlineServices:
         """`own_storage`: of the query's thread alone."""
         storage = storage or self.table.storage

@@ -15,7 +15,7 @@ from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_
 from bucketingest.hudi.merge.merge_rules import IS_DELETED, OPERATION, MergeRules
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
 from bucketingest.services.merge.limits import Limits
-from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slice
+from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slices
 from bucketingest.storage import open_storage
 from support.tables.services.java_merge import DEFAULT, Entry
 
@@ -94,7 +94,7 @@ class Slice:
         rules = MergeRules(self.schema, self.ordering_field, self.delete_marker)
         given = SliceInput(self.base, self.logs, NEWEST)
         to = self.folder / "new.parquet"
-        done = merge_slice(open_storage(str(self.folder)), given, rules, file_name="new", to=to, limits=self.limits)
+        done = merge_slices(open_storage(str(self.folder)), [given], rules, file_name="new", to=to, limits=self.limits)
         return pq.read_table(to), done
 
     def _is_default(self, value: Any) -> bool:

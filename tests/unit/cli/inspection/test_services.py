@@ -18,15 +18,15 @@ from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_plan
+from bucketingest.services.clustering.choose import ClusteringTriggers
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.storage import Storage, open_storage
 from support.jobs.commands import Command
 from support.tables.fixtures import unpack_fixture
 from support.tables.other_writers import schedule_compaction
 from support.tables.services.aged_table import AgedTable
+from support.tables.services.clustered import current_groups
 from support.tables.services.compactions import compact, finish, started, written
-from support.tables.services.regroupings import current_groups
 from support.tables.state.tables import state_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
@@ -154,11 +154,11 @@ def test_small_file_groups_of_a_table_with_a_state(tmp_path: Path, monkeypatch: 
     for number in range(3):
         attempt.run(offsets(number, number + 1), [row(f"k{number}", at=1)])
     groups = sum(map(len, current_groups(table.storage).values()))
-    rules = Rules(merges=MergeTriggers(10**6, min_groups=groups), merges_groups=True)
+    rules = Rules(merges=ClusteringTriggers(10**6, min_groups=groups), merges_groups=True)
     found = services(table.storage, rules).due.small_groups
     assert found is not None
     assert (found.groups, found.most, found.due, found.limit, found.merged) == (groups, groups, groups, 500_000, True)
-    fewer = services(table.storage, Rules(merges=MergeTriggers(10**6, min_groups=groups + 1))).due.small_groups
+    fewer = services(table.storage, Rules(merges=ClusteringTriggers(10**6, min_groups=groups + 1))).due.small_groups
     assert fewer is not None
     assert (fewer.groups, fewer.due, fewer.merged) == (groups, 0, False)
     assert services(TestTable().attempt().opened.storage, rules).due.small_groups is None, "buckets have one group each"

@@ -14,7 +14,7 @@ from bucketingest.cli.main import call
 from bucketingest.exit_codes import ExitCode
 from bucketingest.hudi.timeline.instant import COMMIT
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import End
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import open_storage
 from support.cluster.kube import wait_for
 from support.tables.services.compactions import finish, started

@@ -12,10 +12,9 @@ from bucketingest.hudi.timeline.instant import CLEAN, State
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.services.clean import execute
-from bucketingest.services.clean.decisions import StoredDecisions
-from bucketingest.services.clean.execute import clean_table, run
+from bucketingest.services.clean.execute import CleanDecisions, clean_table, run
 from bucketingest.storage import StorageUnavailable
-from bucketingest.write.instants.records import CommitDecision
+from bucketingest.write.instants.records import CommitDecision, Decision
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.services.cleanable import metadata, pending_clean, planned, three_slices
@@ -37,8 +36,8 @@ def test_after_a_crash_at_any_change_the_next_one_finishes_it(monkeypatch: pytes
         (clean,) = table.cleans()
         assert clean.is_completed
         assert len(table.completed_clean_files()) == 1
-        decision = StoredDecisions(table.storage).decided(clean.request_time)
-        assert decision is not None
+        decision = CleanDecisions(table.storage).decision(int(clean.request_time))
+        assert isinstance(decision, CommitDecision)
         assert decision.completion_time == clean.completion_time
         assert set(metadata(table).files) == {"asia", "eu", "us"}
         if not crashing.dead:
@@ -66,16 +65,16 @@ def test_after_a_failed_change_the_next_call_finishes_it(after_effect: bool) -> 
     pytest.fail("it never ended")
 
 
-class Overtaken(StoredDecisions):
+class Overtaken(CleanDecisions):
     """Another executor of the same clean runs to its end just before this one decides."""
 
     def __init__(self, table: StoredTable, other: Callable[[], object]) -> None:
         super().__init__(table.storage)
         self._other = other
 
-    def decide(self, clean: str, wanted: CommitDecision) -> CommitDecision:
+    def decide(self, number: int, wanted: Decision, round_number: int = 0) -> Decision:
         self._other()
-        return super().decide(clean, wanted)
+        return super().decide(number, wanted, round_number)
 
 
 def test_of_two_executors_both_complete_it_at_the_same_time() -> None:
@@ -101,7 +100,7 @@ def test_what_another_writer_completes_at_the_same_time_stays_and_ours_is_taken_
     def hudis() -> None:
         complete(table.storage, clean, "20991231000000000", content, CLEAN)
 
-    decisions = StoredDecisions(table.storage) if late else Overtaken(table, hudis)
+    decisions = CleanDecisions(table.storage) if late else Overtaken(table, hudis)
     run(table.storage, clean, table.options(decisions=decisions))
     if late:
         hudis()

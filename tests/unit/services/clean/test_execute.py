@@ -11,13 +11,13 @@ import pytest
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import InstantExists, InvalidTable
 from bucketingest.hudi.plans.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import CLEAN, State
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.ocf import write_record
-from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.services.clean import execute
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean.decisions import KEPT_FOR, StoredDecisions
 from bucketingest.services.clean.execute import (
     CleanOptions,
     choose_now,
@@ -25,10 +25,9 @@ from bucketingest.services.clean.execute import (
     finish_pending,
     request,
     run,
-    withdraw,
 )
 from bucketingest.services.errors import CleanRefused
-from bucketingest.write.instants.records import CommitDecision
+from bucketingest.services.protocol.journal import KEPT_FOR
 from support.tables.services.cleanable import metadata, pending_clean, planned, three_slices
 from support.tables.services.named_slices import HOUR, ago
 from support.tables.services.stored_slices import StoredTable
@@ -72,7 +71,8 @@ def test_the_next_clean_goes_on_from_the_last_one() -> None:
 def test_times_are_after_all_known_ones() -> None:
     table = three_slices()
     later = format_time(table.time + timedelta(minutes=1))
-    (result,) = clean_table(table.storage, HOUR, table.options(known_times=[later])).results
+    complete(table.storage, ago(1), later, CommitMetadata().encode())
+    (result,) = clean_table(table.storage, HOUR, table.options()).results
     assert later < result.request_time < (result.completion_time or "")
 
 
@@ -218,19 +218,6 @@ def test_one_with_files_outside_the_table_is_refused() -> None:
     create_requested(table.storage, ago(1), CLEAN, write_record("HoodieCleanerPlan", plan))
     with pytest.raises(CleanRefused, match="bootstrap"):
         clean_table(table.storage, HOUR, table.options())
-
-
-def test_a_refused_clean_can_be_taken_back_until_it_is_decided() -> None:
-    table = three_slices()
-    clean = pending_clean(table)
-    create_inflight(table.storage, clean, CLEAN)
-    assert withdraw(table.storage, clean, table.options())
-    assert table.cleans() == []
-    assert not withdraw(table.storage, clean, table.options())
-    clean = pending_clean(table)
-    StoredDecisions(table.storage).decide(clean, CommitDecision(format_time(table.clock()), b""))
-    assert not withdraw(table.storage, clean, table.options())
-    assert len(table.cleans()) == 1
 
 
 def test_lock_and_check_are_optional() -> None:

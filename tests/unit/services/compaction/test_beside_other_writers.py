@@ -22,12 +22,12 @@ from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, clean
 from bucketingest.services.compaction.commit import ready_commit
-from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
-from bucketingest.services.compaction.holder import KEPT, KEPT_FOR
+from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.work import Work
+from bucketingest.services.protocol.journal import KEPT, KEPT_FOR
+from bucketingest.services.protocol.records import HEARTBEAT, End
 from bucketingest.write.errors import NewerFormat
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.other_writers import add_column, archive, commit, next_time, replace_file_groups
@@ -80,7 +80,7 @@ def test_a_slice_with_such_a_log_file_is_cleaned_after_the_compactions_objects_a
 def complete_by_another(given: Written, work: Work) -> None:
     """With base files of its own."""
     stats: dict[str, list[WriteStat]] = {}
-    for result in CompactionJournal(given.storage).results(work.number, work.round_number, 0):
+    for result in CompactionJournal(given.storage).results(work.number, work.round_number) or ():
         assert result.stat is not None
         assert result.stat.path is not None
         theirs = result.stat.path.replace("_1-0-0_", "_7-3-9_")

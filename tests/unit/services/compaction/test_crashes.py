@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from bucketingest.hudi.table.file_view import load_file_view
-from bucketingest.services.compaction.records import End
+from bucketingest.services.protocol.records import End
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.services.compactions import (
     Written,

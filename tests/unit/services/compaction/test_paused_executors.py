@@ -11,9 +11,9 @@ import pytest
 
 from bucketingest.services.compaction import facts, holder, rounds
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.merge import merge_group
+from bucketingest.services.protocol.records import End
 from support.storage.crashing_storage import CrashingStorage
 from support.tables.other_writers import archive
 from support.tables.services.compactions import Written, execute, finish, roll_back, started

@@ -12,10 +12,10 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
-from bucketingest.services.compaction.journal import ROOT, CompactionJournal
+from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import propose
-from bucketingest.services.compaction.records import End
 from bucketingest.services.errors import PlanOutdated
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import Level, StorageUnavailable
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import Intent
@@ -57,7 +57,7 @@ def test_of_two_plans_that_were_made_at_the_same_time_none_stays_open(given: Wri
         looks = 0
 
         def list_level(self, prefix: str = "") -> Level:
-            self.looks += prefix == ROOT
+            self.looks += prefix == CompactionJournal(self).root
             if self.looks == 2 and not given.table.timeline().pending:
                 other = propose(given.storage, ALL, utc_now() + timedelta(minutes=5)).proposal
                 assert other is not None

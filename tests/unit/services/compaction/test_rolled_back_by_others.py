@@ -22,11 +22,11 @@ from bucketingest.services.clean_and_archive import Guarded, clean
 from bucketingest.services.compaction.commit import ready_commit
 from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import End
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import sweep
 from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import RoundEnded
+from bucketingest.services.protocol.records import End
 from bucketingest.storage.interface import Level, ObjectInfo
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.passing_storage import PassingStorage

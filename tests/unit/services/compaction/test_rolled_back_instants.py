@@ -17,8 +17,9 @@ from bucketingest.hudi.timeline.instant import COMPACTION, DELTA_COMMIT, PENDING
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.compaction.commit import ready_commit, wanted_decision
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import End, round_token
+from bucketingest.services.compaction.records import round_token
 from bucketingest.services.compaction.work import Work
+from bucketingest.services.protocol.records import End
 from support.tables.other_writers import archive, earlier, later, next_time
 from support.tables.services.compactions import Written, commit_at, execute, finish, holder, roll_back, started
 from support.tables.services.snapshot import doubled_base_files, snapshot
@@ -67,7 +68,7 @@ def decide(given: Written, work: Work) -> None:
     journal = CompactionJournal(given.storage)
     ready = ready_commit(given.storage, journal, work.number, work.round_number)
     wanted = wanted_decision(given.storage, given.table.timeline(), ready, work.compaction, utc_now())
-    assert journal.decide(work.number, work.round_number, wanted) == wanted
+    assert journal.decide(work.number, wanted, work.round_number) == wanted
 
 
 def merged_groups(given: Written, work: Work) -> int:

@@ -11,10 +11,10 @@ import pytest
 from bucketingest.catalog.keeper import CatalogState
 from bucketingest.errors import BucketIngestError
 from bucketingest.index.state.summary import StateSummary
+from bucketingest.services.clustering.propose import SmallGroups
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.placement import Home
 from bucketingest.services.pods.waiting import PodWork
-from bucketingest.services.regroup.propose import SmallGroups
 from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import (
     CatalogReport,

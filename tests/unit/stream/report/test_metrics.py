@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from bucketingest.index.state.summary import StateSummary
-from bucketingest.services.regroup.propose import SmallGroups
+from bucketingest.services.clustering.propose import SmallGroups
 from bucketingest.services.state import ServicesState
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.metrics import PARTITIONS_MAX, JobMetrics, Offsets, Targets

@@ -19,7 +19,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, create_requested, path
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
-from bucketingest.services.compaction.records import End
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.covering.covered_table import CoveredTable

@@ -20,7 +20,7 @@ from bucketingest.write.errors import ConflictingAttempt, InstantAborted
 from bucketingest.write.rows.write_status import WriteStatus
 from support.storage.crashing_storage import Crash
 from support.tables.other_writers import roll_back_completed
-from support.tables.services.regroupings import merge_groups
+from support.tables.services.clustered import cluster
 from support.tables.state.tables import (
     THEIRS,
     data_files,
@@ -229,7 +229,7 @@ def test_a_merge_of_small_file_groups_keeps_the_key_where_it_lives(table: TestTa
     for at, region in enumerate(("eu", "us", "eu", "us", "eu"), start=1):
         attempt.run(offsets(at - 1, at), [row("a", region=region, amount=at, at=at)])
     assert len(groups_of_keys(table)["a"]) == 5
-    merge_groups(table.storage)
+    cluster(table.storage)
     assert places(table) == {"a": ("eu", 5)}
     attempt.run(offsets(5, 6), [row("a", region="us", amount=6, at=6)])
     assert places(table) == {"a": ("us", 6)}

@@ -1,5 +1,5 @@
 """Random schedules of a table in which a key is in one partition only: micro-batches, crashes at any change,
-compactions, merges of small file groups, lost states. After each step a reader shows each key once, with its newest
+compactions, clusterings, lost states. After each step a reader shows each key once, with its newest
 row.
 """
 
@@ -16,8 +16,8 @@ import pytest
 from bucketingest.index.state.store import forget_state
 from bucketingest.write.plan import DELETE_COLUMN
 from support.storage.crashing_storage import Crash, CrashingStorage
+from support.tables.services.clustered import cluster, planned
 from support.tables.services.compactions import compact
-from support.tables.services.regroupings import merge_groups, planned
 from support.tables.state.tables import places, state_table
 from support.tables.table_runs import offsets
 from support.tables.write_plans import row
@@ -120,7 +120,7 @@ class Schedule:
 
     def merge(self) -> None:
         if planned(self.table.storage) is not None:
-            merge_groups(self.table.storage)
+            cluster(self.table.storage)
         self.compact()  # deletes are forgotten in merged groups: now everywhere
 
     def restart(self) -> None:

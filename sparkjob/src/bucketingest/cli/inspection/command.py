@@ -18,8 +18,8 @@ from bucketingest.cli.inspection.snapshot import read_snapshot
 from bucketingest.exit_codes import ExitCode
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clustering.choose import ClusteringTriggers
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.regroup.choose import MergeTriggers
 from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE
 from bucketingest.spec.model import BucketIngestSpec
 from bucketingest.spec.quantity import parse_duration
@@ -60,9 +60,9 @@ def inspected(storage: Storage, rules: Rules, *, instants: int, pending_limit: t
 
 
 def _rules(spec: BucketIngestSpec) -> Rules:
-    services, merging = spec.services, spec.services.merge_groups
+    services, merging = spec.services, spec.services.cluster
     target = spec.table.index.target_file_size or DEFAULT_TARGET_FILE_SIZE
-    merges = MergeTriggers(target, merging.small_percent, merging.min_groups)
+    merges = ClusteringTriggers(target, merging.small_percent, merging.min_groups)
     return Rules(
         CompactionTriggers.of(services, spec.slo),
         Retention.of(services.clean),

@@ -31,9 +31,9 @@ from bucketingest.services.archive.choose import ArchiveRules, Held, old_writes
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention, choose
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.clean_and_archive import Guarded, archive_plan
+from bucketingest.services.clustering.choose import ClusteringTriggers, due_clustering, small_groups
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups
-from bucketingest.services.compaction.records import OURS
-from bucketingest.services.regroup.choose import MergeTriggers, due_merges, small_groups
+from bucketingest.services.protocol.records import OURS
 from bucketingest.storage import Storage
 
 OLDEST_SHOWN: Final = 5
@@ -46,7 +46,7 @@ class Rules:
     triggers: CompactionTriggers = field(default_factory=CompactionTriggers)
     retention: Retention = DEFAULT_RETENTION
     archive: ArchiveRules = field(default_factory=ArchiveRules)
-    merges: MergeTriggers = field(default_factory=lambda: MergeTriggers(StateRules().target_bytes))
+    merges: ClusteringTriggers = field(default_factory=lambda: ClusteringTriggers(StateRules().target_bytes))
     merges_groups: bool = False
     """Whether small file groups are merged at all."""
 
@@ -160,7 +160,7 @@ def _small(snapshot: TableSnapshot, busy: set[Group] | None, rules: Rules) -> Sm
     if busy is None:
         return SmallFileGroups(None, 0, 0, 0, limit, rules.merges_groups)
     found = small_groups(snapshot.view, busy, rules.merges)
-    due = due_merges(snapshot.view, busy, rules.merges, sys.maxsize)
+    due = due_clustering(snapshot.view, busy, rules.merges, sys.maxsize)
     return SmallFileGroups(
         groups=sum(map(len, found.values())),
         size=sum(each.files.size for groups in found.values() for each in groups),

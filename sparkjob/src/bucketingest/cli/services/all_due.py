@@ -13,10 +13,10 @@ from bucketingest.cli.options import UnknownFields, load_known
 from bucketingest.cli.process.signals import StoppedEarly, StopSignals
 from bucketingest.cli.services.held_table import leased
 from bucketingest.hudi.table.table import load_table
+from bucketingest.services.clustering.holder import ClusteringHolder
+from bucketingest.services.clustering.inline import InlineClustering
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.inline import InlineServices
-from bucketingest.services.regroup.holder import MergeHolder
-from bucketingest.services.regroup.inline import InlineMerges
 from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Tidy
 from bucketingest.storage import open_storage
@@ -47,14 +47,14 @@ def _served(pipeline: Pipeline) -> ServicesState:
     signals = StopSignals(lambda _: None)
     with signals.installed(), signals.put_off(), leased(storage, pipeline.lock) as (table, lease_id):
         merging = pipeline.merges
-        holder = MergeHolder(storage, table.lock, table.check)
+        holder = ClusteringHolder(storage, table.lock, table.check)
         services = InlineServices(
             storage,
             CompactionHolder(storage, table.lock, table.check),
             pipeline.compaction,
             tidy=Tidy(storage, pipeline.retention, pipeline.archive, pipeline.lock, lease_id),
             policy=pipeline.services,
-            merges=None if merging is None else InlineMerges(storage, holder, merging),
+            merges=None if merging is None else InlineClustering(storage, holder, merging),
             report=states.append,
         )
         try:
@@ -78,7 +78,7 @@ def _report(url: str, state: ServicesState | None, *, as_json: bool) -> None:
         record = {
             "table": url,
             "compactions": done.compactions,
-            "group_merges": done.group_merges,
+            "clusterings": done.clusterings,
             "cleaned_files": done.cleaned_files,
             "archived_instants": done.archived_instants,
             "not_done": why,
@@ -86,7 +86,7 @@ def _report(url: str, state: ServicesState | None, *, as_json: bool) -> None:
         typer.echo(json.dumps(record, indent=2, ensure_ascii=False))
         return
     typer.echo(
-        f"{done.compactions} compactions, {done.group_merges} merges of small file groups, {done.cleaned_files} files "
+        f"{done.compactions} compactions, {done.clusterings} clusterings, {done.cleaned_files} files "
         f"deleted, {done.archived_instants} instants archived"
     )
     if why is not None:

@@ -14,7 +14,7 @@ from bucketingest.lease.guard import lease_and_lock
 from bucketingest.lease.record import SERVICES_OWNER, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.clean_and_archive import Guarded
-from bucketingest.services.regroup.holder import MergeHolder
+from bucketingest.services.clustering.holder import ClusteringHolder
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.recovery.command import refuse_unsupported
 
@@ -49,5 +49,5 @@ def leased(storage: Storage, settings: LockSettings) -> Iterator[tuple[Guarded, 
     lock = open_lock(storage, load_table(storage).properties, settings, "bucketingest table services")
     with TableLease.acquire(storage, LeaseOwner(SERVICES_OWNER), wait=timedelta(0)) as lease:
         table = Guarded(storage, lock.held, lease_and_lock(lease, lock))
-        MergeHolder(storage, table.lock, table.check).start()  # as each job does before it changes anything
+        ClusteringHolder(storage, table.lock, table.check).start()  # as each job does before it changes anything
         yield table, lease.lease_id

@@ -19,7 +19,7 @@ def offset_from_utc(timeline_files: Iterable[ObjectInfo]) -> timedelta | None:
     """How far the times of a table are ahead of UTC, by completion times in names and modification times of files.
 
     A completed file is written within seconds of its completion time, so the difference shows the writer's zone; but
-    that of our merge of file groups minutes later. None if that is unknown: fewer than three completed instants, all
+    that of our clustering minutes later. None if that is unknown: fewer than three completed instants, all
     within two minutes, or differences of more than one zone, as after copying a table. Pure.
     """
     offsets = set()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.archive.choose import Pin as ArchivePin
 from bucketingest.services.clean.choose import Choice, Retention
-from bucketingest.services.compaction.holder import KEPT_FOR
+from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.spec.job_report import Pin
 
 

@@ -19,7 +19,7 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.plans.clean_plan import CleanMetadata, CleanPlan, read_clean_plan
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.file_view import load_file_view
-from bucketingest.hudi.timeline.instant import CLEAN, PENDING_STATES, Instant, State
+from bucketingest.hudi.timeline.instant import CLEAN, Instant, State
 from bucketingest.hudi.timeline.instant_time import format_time, next_instant_time
 from bucketingest.hudi.timeline.timeline import (
     Timeline,
@@ -30,10 +30,11 @@ from bucketingest.hudi.timeline.timeline import (
     path_of,
 )
 from bucketingest.services.clean.choose import Choice, Retention, choose
-from bucketingest.services.clean.decisions import KEPT_FOR, Decisions, StoredDecisions
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.clean.guard import Guard
 from bucketingest.services.errors import CleanRefused
+from bucketingest.services.protocol.journal import KEPT_FOR, Decisions
+from bucketingest.services.protocol.records import End
 from bucketingest.storage.interface import Storage
 from bucketingest.write.instants.records import CommitDecision
 
@@ -42,6 +43,14 @@ log = logging.getLogger(__name__)
 BATCH: Final = 1000
 """Files deleted between two checks; the most that S3 deletes by one request."""
 _REQUEST_ATTEMPTS_MAX: Final = 8
+
+
+class CleanDecisions(Decisions):
+    """How two executors of one clean agree about its completed file: both may find the clean pending, and the name of
+    the file has its completion time. The number of a clean is its request time.
+    """
+
+    SERVICE = "clean"
 
 
 def _nothing() -> None:
@@ -53,15 +62,13 @@ class CleanOptions:
     """How a clean is run.
 
     `lock`: Hudi's lock of the table. `check`: called before each batch of deletions and before the completed file;
-    raises if this process may no longer act. `decisions`: None for objects in the table. `known_times`: times outside
-    timeline and history that new times must exceed.
+    raises if this process may no longer act. `decisions`: None for objects in the table.
     """
 
     lock: Lock = nullcontext
     check: Callable[[], None] = _nothing
-    decisions: Decisions | None = None
+    decisions: CleanDecisions | None = None
     clock: Callable[[], datetime] = utc_now
-    known_times: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +117,14 @@ def take_back_doubles(storage: Storage, options: CleanOptions = _DEFAULT_OPTIONS
     found: defaultdict[str, list[Instant]] = defaultdict(list)
     for instant in completed_files(storage, CLEAN):
         found[instant.request_time].append(instant)
-    decisions = options.decisions or StoredDecisions(storage)
+    decisions = options.decisions or CleanDecisions(storage)
     for clean in (clean for clean, files in found.items() if len(files) > 1):
-        decision = decisions.decided(clean)
+        decision = decisions.decision(int(clean))
         with options.lock():
             options.check()
             files = completed_files(storage, CLEAN, clean)
-            ours = [each for each in files if decision is not None and each.completion_time == decision.completion_time]
+            time = decision.completion_time if isinstance(decision, CommitDecision) else None
+            ours = [each for each in files if each.completion_time == time]
             if ours and len(files) > 1:
                 log.warning("clean was completed twice: ours is withdrawn", extra={"clean": clean})
                 storage.delete(path_of(ours[0]))
@@ -179,13 +187,13 @@ def run(storage: Storage, clean: str, options: CleanOptions = _DEFAULT_OPTIONS) 
     Raises `CleanRefused` if a file of its plan may be needed, `InvalidTable` if it has no readable plan, and what
     `options.check` raises.
     """
-    decisions = options.decisions or StoredDecisions(storage)
+    decisions = options.decisions or CleanDecisions(storage)
     found = Timeline.load(storage).find(clean, CLEAN)
     if found is None or found.is_completed:
         return _ended(decisions, clean, None if found is None else found.completion_time)
     plan = _plan(storage, clean)
     started = options.clock()
-    if decisions.decided(clean) is None:
+    if decisions.decision(int(clean)) is None:
         if found.state is State.REQUESTED:
             create_inflight(storage, clean, CLEAN)
         _delete(storage, clean, plan, options)
@@ -197,31 +205,17 @@ def run(storage: Storage, clean: str, options: CleanOptions = _DEFAULT_OPTIONS) 
             return _ended(decisions, clean, None if found is None else found.completion_time)
         taken_ms = max(0, (options.clock() - started) // timedelta(milliseconds=1))
         content = CleanMetadata.of(plan, clean, taken_ms).encode()
-        decision = decisions.decide(clean, CommitDecision(_next_time(storage, timeline, options), content))
+        wanted = CommitDecision(_next_time(storage, timeline, options), content)
+        decision = decisions.decide(int(clean), wanted)
+        assert isinstance(decision, CommitDecision), "a clean is never aborted: what it deleted stays deleted"
         complete(storage, clean, decision.completion_time, decision.content, CLEAN)
-    decisions.mark_done(clean)
+    decisions.mark_done(int(clean), End.COMPLETED)
     take_back_doubles(storage, options)
     return CleanResult(clean, decision.completion_time, sum(map(len, plan.files.values())))
 
 
-def withdraw(storage: Storage, clean: str, options: CleanOptions = _DEFAULT_OPTIONS) -> bool:
-    """Take a pending clean off the timeline, whose plan `run` refuses: Hudi's next clean would carry it out unchecked.
-
-    Whether it was still pending and undecided. What it has deleted so far stays deleted.
-    """
-    decisions = options.decisions or StoredDecisions(storage)
-    with options.lock():
-        options.check()
-        found = Timeline.load(storage).find(clean, CLEAN)
-        if found is None or found.is_completed or decisions.decided(clean) is not None:
-            return False
-        for state in PENDING_STATES:
-            storage.delete(path_of(Instant(clean, CLEAN, state)))
-    return True
-
-
-def _ended(decisions: Decisions, clean: str, completion_time: str | None) -> CleanResult:
-    decisions.mark_done(clean)
+def _ended(decisions: CleanDecisions, clean: str, completion_time: str | None) -> CleanResult:
+    decisions.mark_done(int(clean), End.COMPLETED)
     return CleanResult(clean, completion_time, 0)
 
 
@@ -250,5 +244,5 @@ def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _next_time(storage: Storage, timeline: Timeline, options: CleanOptions) -> str:
-    known = (*timeline.times, *archived_times(storage), *options.known_times)
+    known = (*timeline.times, *archived_times(storage))
     return next_instant_time(options.clock(), known)

@@ -21,10 +21,12 @@ from bucketingest.hudi.timeline.instant_time import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import ADDED, OURS, Decided, PlanRecord, round_token
+from bucketingest.services.compaction.records import ADDED, PlanRecord, round_token
+from bucketingest.services.errors import RoundEnded
+from bucketingest.services.protocol.records import OURS
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.records import CommitDecision
+from bucketingest.write.instants.records import CommitDecision, Decision
 from bucketingest.write.open_table import stored_schema
 from bucketingest.write.pipeline_names import pipelines
 
@@ -68,20 +70,22 @@ class Ready:
 
 
 def ready_commit(storage: Storage, journal: CompactionJournal, number: int, round_number: int) -> Ready:
-    """Read a round's results, and look for its base files. Raises NotFound if a result or the plan is missing."""
-    where = journal.path(number, "plan")
-    record = PlanRecord.decode(storage.get(where), where)
-    timeline = Timeline.load(storage)
+    """Read a round's results, and look for its base files. Raises RoundEnded if a result or the plan is missing."""
+    record, timeline = journal.plan(number), Timeline.load(storage)
+    if record is None:
+        raise RoundEnded(f"compaction {number} has ended")
     rollbacks = frozenset((i.request_time, i.is_completed) for i in rollbacks_of(storage, timeline, record.compaction))
-    groups = [operation.group for operation in record.plan(where).operations]
+    groups = [operation.group for operation in record.plan(journal.path(number, "plan")).operations]
     _, opened = journal.newest_round(number)
     left_out = opened.left_out if opened else frozenset()
     decided = journal.decision(number, round_number)
-    is_decided = decided is not None and decided.completion_time is not None
+    is_decided = isinstance(decided, CommitDecision)
     chunks = range(len(record.chunks()))
-    results = _read_all(lambda chunk: journal.results(number, round_number, chunk), chunks)
+    results = _read_all(lambda chunk: journal.results(number, round_number, chunk) or (), chunks)
+    if len(results) < len(groups):
+        raise RoundEnded(f"round {round_number} of compaction {number} lacks results")
     stats = tuple(result.stat for result in results if result.stat is not None)
-    sizes = decided_files(decided) if decided is not None and is_decided else _sizes(stats)
+    sizes = decided_files(decided) if is_decided else _sizes(stats)
     # Readers would see them beside those of this round, or of a file group that it leaves out.
     storage.delete_many(_files_of_older_rounds(record.compaction, groups, round_number))
     schema = stored_schema(load_table(storage), timeline)
@@ -111,9 +115,9 @@ def _files_of_older_rounds(compaction: str, groups: Iterable[Group], round_numbe
             yield join(partition_path, str(BaseFileName(file_id, compaction, round_token(older))))
 
 
-def decided_files(decided: Decided) -> dict[str, int]:
+def decided_files(decided: Decision | None) -> dict[str, int]:
     """Path and size in bytes of each base file that the decision commits."""
-    if decided.completion_time is None:
+    if not isinstance(decided, CommitDecision):
         return {}
     commit = CommitMetadata.decode(decided.content, "the decision of a compaction")
     return _sizes(chain.from_iterable(commit.write_stats.values()))
@@ -174,7 +178,9 @@ def late_logs(storage: Storage, timeline: Timeline, record: PlanRecord, ready: R
     return {group: tuple(names) for group, names in late.items()}
 
 
-def wanted_decision(storage: Storage, timeline: Timeline, ready: Ready, compaction: str, now: datetime) -> Decided:
+def wanted_decision(
+    storage: Storage, timeline: Timeline, ready: Ready, compaction: str, now: datetime
+) -> CommitDecision:
     """The commit of a round: without file groups that were replaced meanwhile, with the table's newest columns.
 
     Raises what reading the timeline raises.
@@ -184,10 +190,10 @@ def wanted_decision(storage: Storage, timeline: Timeline, ready: Ready, compacti
     assert schema is not None, "the plan had one"
     completion_time = next_instant_time(now, {*timeline.times, *archived_times(storage), compaction})
     if not replaced and schema_json(schema) == ready.schema:
-        return Decided(completion_time, ready.content)
+        return CommitDecision(completion_time, ready.content)
     planned = CommitMetadata.decode(ready.content, f"the commit of compaction {compaction}").write_stats.values()
     stats = [each for each in chain.from_iterable(planned) if (each.partition_path or "", each.file_id) not in replaced]
-    return Decided(completion_time, compaction_commit(stats, schema, added_paths(ready.added)).encode())
+    return CommitDecision(completion_time, compaction_commit(stats, schema, added_paths(ready.added)).encode())
 
 
 def added_paths(added: Mapping[Group, tuple[str, ...]]) -> list[str]:

@@ -7,7 +7,9 @@ from enum import StrEnum
 
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.instant import State
-from bucketingest.services.compaction.records import Decided, End, Round
+from bucketingest.services.compaction.records import Round
+from bucketingest.services.protocol.records import End
+from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision
 
 
 class Step(StrEnum):
@@ -64,7 +66,7 @@ class Facts:
     round_number: int = 0
     opened: Round | None = None
     """The newest round."""
-    decided: Decided | None = None
+    decided: Decision | None = None
     """How the newest round ended."""
     merges_alike: bool = True
     """Whether this release merges as the one that opened the newest round."""
@@ -114,7 +116,8 @@ def _first(facts: Facts) -> Choice:
 def _completed(facts: Facts) -> Choice:
     if facts.closed_completion:
         return Choice(Step.UNDO, "a paused process completed a round whose base files are deleted")
-    ours = facts.decided is not None and facts.decided.completion_time == facts.completion_time
+    decided = facts.decided
+    ours = isinstance(decided, CommitDecision) and decided.completion_time == facts.completion_time
     unknown = facts.rollbacks - (facts.opened.rollbacks if facts.opened else frozenset())
     if ours and unknown and facts.unfinished:
         return Choice(Step.UNDO, f"rollback {max(unknown)} came before its end, and will delete its base files")
@@ -137,7 +140,7 @@ def _pending(facts: Facts) -> Choice:
         return Choice(Step.OPEN_ROUND, f"another writer rolled it back: {max(unknown)}")
     if facts.lost - facts.opened.left_out:
         return Choice(Step.OPEN_ROUND, "another writer rolled back instants whose files it merges")
-    if decided is not None and decided.completion_time is None:
+    if isinstance(decided, AbortDecision):
         return Choice(Step.OPEN_ROUND, "the round was closed")
     if decided is None and not facts.merges_alike:
         return Choice(Step.OPEN_ROUND, "it was opened by a release that merges otherwise")

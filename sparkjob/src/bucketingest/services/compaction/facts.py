@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
 
 from bucketingest.hudi.history.archived import archived_completion_times, is_archived
 from bucketingest.hudi.naming import LogFileName, parse_data_file_name
@@ -20,10 +19,9 @@ from bucketingest.services.compaction.decide import Facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.records import PlanRecord, Round
 from bucketingest.services.merge.merge_group import MERGE_VERSION
+from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.storage import NotFound, Storage
-
-HEARTBEAT: Final = b"bucketingest"
-"""Content of our heartbeats; Hudi's are empty."""
+from bucketingest.write.instants.records import CommitDecision
 
 
 def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime, ready: Ready | None) -> Facts:
@@ -44,7 +42,7 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime,
     decided = journal.decision(number, round_number) if round_number else None
     go = journal.go(number)
     seen = frozenset((each.request_time, each.is_completed) for each in named)
-    is_decided = decided is not None and decided.completion_time is not None
+    is_decided = isinstance(decided, CommitDecision)
     is_now = ready is not None and (ready.number, ready.round_number, ready.rollbacks, ready.decided) == (
         number,
         round_number,
@@ -105,7 +103,7 @@ def _instants(operation: CompactionOperation, added: Iterable[str]) -> set[str]:
 def _of_older_round(journal: CompactionJournal, number: int, newest: int, completion_time: str | None) -> bool:
     """Whether a round before the newest decided this completion time: a paused process completed it too late."""
     decisions = (journal.decision(number, each) for each in range(1, newest))
-    return any(each is not None and each.completion_time == completion_time for each in decisions)
+    return any(isinstance(each, CommitDecision) and each.completion_time == completion_time for each in decisions)
 
 
 def _foreign_heartbeat(storage: Storage, compaction: str, now: datetime) -> bool:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from bucketingest.hudi.errors import InstantExists, InvalidTable
-from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.pending import pending_rollbacks
-from bucketingest.hudi.rollback.rollback import Lock, finish_compaction_rollback
-from bucketingest.hudi.table.checks import refuse_changed_table
+from bucketingest.hudi.rollback.rollback import finish_compaction_rollback
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, State
@@ -20,10 +17,10 @@ from bucketingest.hudi.timeline.timeline import Timeline, complete, create_infli
 from bucketingest.services.compaction.clash import clash, requested_path
 from bucketingest.services.compaction.commit import Ready, late_logs, ready_commit, undecided, wanted_decision
 from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
-from bucketingest.services.compaction.facts import HEARTBEAT, read_facts
+from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Proposal, claimed, open_at, services_of
-from bucketingest.services.compaction.records import Decided, End, PlanRecord, Round
+from bucketingest.services.compaction.records import PlanRecord, Round
 from bucketingest.services.compaction.sweep import (
     EndedCompaction,
     Swept,
@@ -35,37 +32,21 @@ from bucketingest.services.compaction.sweep import (
 from bucketingest.services.compaction.work import Ended, Task, Work
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.merge.merge_group import MERGE_VERSION
-from bucketingest.storage import Storage
+from bucketingest.services.protocol.holder import ServiceHolder
+from bucketingest.services.protocol.records import HEARTBEAT, End
+from bucketingest.write.instants.records import AbortDecision, CommitDecision, Decision
 
 log = logging.getLogger(__name__)
 
 _STEPS_MAX: Final = 12
-KEPT: Final = 3
-"""Newest compactions whose objects stay."""
-KEPT_FOR: Final = timedelta(hours=24)
-"""Age up to which a compaction's objects stay: longer than any executor may run or be paused."""
 
 
-class CompactionHolder:
-    """Takes the holder's steps on one table. One at a time; each may be repeated after a failure."""
+class CompactionHolder(ServiceHolder[PlanRecord]):
+    """The steps of compactions. One at a time; each may be repeated after a failure."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        lock: Lock,
-        check_lease: Callable[[], None],
-        *,
-        check_unchanged: Callable[[Storage], None] = refuse_changed_table,
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
-        """`lock`: makes a context that holds Hudi's lock of the table. `check_lease`: raises if the lease was lost."""
-        self._storage = storage
-        self._lock = lock
-        self._check_lease = check_lease
-        self._check_unchanged = check_unchanged
-        self._clock = clock
-        self._journal = CompactionJournal(storage)
-        self._failed: Mapping[Group, str] = {}
+    JOURNAL = CompactionJournal
+    _journal: CompactionJournal
+    _failed: Mapping[Group, str] = MappingProxyType({})
 
     def request(self, proposal: Proposal) -> int:
         """Put the proposed compaction on the timeline; returns its number.
@@ -74,14 +55,8 @@ class CompactionHolder:
         """
         with self._lock():
             timeline = Timeline.load(self._storage)
-            why = self._refusal(timeline, proposal)
-            if why is None and self.open_compaction() is not None:
-                why = "the one before has not ended"
-            if why is not None:
-                raise PlanOutdated(f"{self._storage.url}: compaction not requested: {why}")
-            number, record = max(self._journal.numbers(), default=0) + 1, proposal.record
-            if not self._journal.put_plan(number, record):
-                raise PlanOutdated(f"{self._storage.url}: compaction not requested: another process is planning")
+            record = proposal.record
+            number = self._record(record, self._refusal(timeline, proposal))
             self._check_lease()
             try:
                 create_requested(self._storage, record.compaction, COMPACTION, record.content)
@@ -126,10 +101,6 @@ class CompactionHolder:
             return None
         record = self._journal.plan(number)
         return "" if record is None else record.compaction
-
-    def _open_number(self) -> int | None:
-        """The one that has not ended; the older, if two processes planned at once, without the table's lock."""
-        return next((each for each in self._journal.numbers()[-KEPT:] if self._journal.done(each) is None), None)
 
     def advance(self, found: Ready | Swept | None = None, *, lists: bool = True) -> Work | Ended | None:
         """Take every step of the open compaction up to the next one that takes long.
@@ -203,8 +174,8 @@ class CompactionHolder:
 
     def _open_round(self, number: int, record: PlanRecord, facts: Facts, opened: Round) -> None:
         if facts.round_number and facts.decided is None:
-            closed = self._journal.decide(number, facts.round_number, Decided(None))
-            if closed.completion_time is not None:
+            closed = self._journal.decide(number, AbortDecision(opened.why), facts.round_number)
+            if isinstance(closed, CommitDecision):
                 return  # another holder decided it: look again
         self._prepare(record.compaction)
         self._journal.open_round(number, facts.round_number + 1, opened)
@@ -218,14 +189,14 @@ class CompactionHolder:
             if decide(facts).step not in (Step.COMMIT, Step.COMPLETE):
                 return  # something came between: look again
             decided = facts.decided or self._decide(number, record, facts, ready)
-            if decided is None or decided.completion_time is None:
+            if not isinstance(decided, CommitDecision):
                 return
             self._check_lease()
             complete(self._storage, record.compaction, decided.completion_time, decided.content, COMMIT)
         keep_one(self._storage, record.compaction, self._lock)  # nothing prevents two without a common lock
         self._check_unchanged(self._storage)
 
-    def _decide(self, number: int, record: PlanRecord, facts: Facts, ready: Ready) -> Decided | None:
+    def _decide(self, number: int, record: PlanRecord, facts: Facts, ready: Ready) -> Decision | None:
         """Decide the commit; None if log files that must be merged too were found: then the next round does."""
         requested = self._storage.get(requested_path(record.compaction))
         if requested != record.content:
@@ -242,7 +213,7 @@ class CompactionHolder:
             return None
         wanted = wanted_decision(self._storage, timeline, ready, record.compaction, self._clock())
         self._check_lease()  # last: nothing slow happens between this and the decision
-        return self._journal.decide(number, facts.round_number, wanted)
+        return self._journal.decide(number, wanted, facts.round_number)
 
     def _finish_rollbacks(self, compaction: str) -> None:
         timeline = Timeline.load(self._storage)
@@ -270,10 +241,9 @@ class CompactionHolder:
 
     def sweep_old(self) -> None:
         """Now and then: delete what a paused process wrote late, and objects that nobody needs any more."""
-        now = self._clock()
-        numbers = self._journal.numbers()
-        ended = {}
-        for number in numbers:
+        now, ended = self._clock(), {}
+        old = set(self._journal.expired(now))
+        for number in self._journal.numbers():
             record, end = self._journal.plan(number), self._journal.done(number)
             if record is None:  # a process died while it deleted the objects, or only directories are left
                 self._check_lease()
@@ -281,9 +251,7 @@ class CompactionHolder:
             elif end is not None:
                 partitions = frozenset(partition_path for partition_path, _ in record.groups())
                 ended[number] = EndedCompaction(record.compaction, end, partitions)
-        late = left_over(self._storage, self._journal, ended)
-        old = {number for number in ended if number in numbers[:-KEPT] and self._done_for(number, now) > KEPT_FOR}
-        for number in sorted(late | old):
+        for number in sorted(left_over(self._storage, self._journal, ended) | (old & ended.keys())):
             self._check_lease()
             if (record := self._journal.plan(number)) is not None:
                 take_off_late(self._storage, record, ended[number].end, self._lock, now)
@@ -294,6 +262,3 @@ class CompactionHolder:
     def _is_pending(self, compaction: str) -> bool:
         found = Timeline.load(self._storage).find(compaction, COMPACTION)
         return found is not None and not found.is_completed
-
-    def _done_for(self, number: int, now: datetime) -> timedelta:
-        return now - self._storage.head(self._journal.path(number, "done")).modified

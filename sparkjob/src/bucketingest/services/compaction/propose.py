@@ -22,9 +22,10 @@ from bucketingest.hudi.timeline.instant import CLEAN, CLUSTERING, COMPACTION, DE
 from bucketingest.hudi.timeline.instant_time import format_time, newest_time, next_instant_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.choose import CompactionTriggers, Due, due_groups, plan_of
-from bucketingest.services.compaction.records import OURS, PlanRecord
+from bucketingest.services.compaction.records import PlanRecord
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.merge.merge_group import MERGE_VERSION
+from bucketingest.services.protocol.records import OURS
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.open_table import stored_schema

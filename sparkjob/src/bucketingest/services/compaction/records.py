@@ -1,29 +1,22 @@
-"""What a compaction's own objects hold: the plan, its rounds, their results and their end, and how each is stored."""
+"""What a compaction's own objects hold besides what all services have: the plan and its rounds."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Final, Self
 
-from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.table.file_view import Group
-from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.write.errors import NewerFormat
+from bucketingest.services.protocol.records import FORMAT_VERSION
+from bucketingest.write.record_format import complete, decode, encode
 
-FORMAT_VERSION: Final = 2
-"""Counts up whenever an older release would misread these objects. 2: the plan names the size of its chunks."""
 _CHUNK_MAX: Final = 64
-"""Ten thousand results would be too many objects to read in a second. Also the size of chunks in format 1."""
+"""Ten thousand results would be too many objects to read in a second."""
 _MIB: Final = 1024**2
 _CHUNKS: Final = 64
 """Chunks that a plan has if it has so many operations: executors share the work by chunks."""
 
-OURS: Final = "bucketingest.services"
-"""Key of a plan's and a commit's extra metadata: it is ours."""
 ADDED: Final = "bucketingest.added"
 """Key of a commit's extra metadata: paths of the log files that it merged besides those of its plan, one a line. A
 clean deletes a slice only if it knows that each of its log files was merged.
@@ -45,16 +38,6 @@ def round_token(number: int) -> str:
     return f"{number}-0-0"
 
 
-class End(StrEnum):
-    """How a compaction ended."""
-
-    COMPLETED = "completed"
-    GONE = "gone"
-    """Another writer took it off the timeline, as a restore does."""
-    VOID = "void"
-    """It never was on the timeline, or nobody may carry it out."""
-
-
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
     """A compaction that we planned. It is stored before the compaction is requested."""
@@ -72,7 +55,7 @@ class PlanRecord:
     """How many it has: known without decoding it."""
     size: int
     """Bytes of the base and log files to merge, in whole MiB for each operation."""
-    chunk: int = _CHUNK_MAX
+    chunk: int
     """Operations of a chunk; the last one may have fewer."""
 
     @classmethod
@@ -91,9 +74,8 @@ class PlanRecord:
         return frozenset(each.group for each in self.plan(f"the plan of compaction {self.compaction}").operations)
 
     def encode(self) -> bytes:
-        """One line of JSON, then the requested file."""
-        header = {
-            "version": FORMAT_VERSION,
+        """As it is stored, with the requested file."""
+        fields = {
             "chunk": self.chunk,
             "compaction": self.compaction,
             "schema": self.schema,
@@ -102,21 +84,13 @@ class PlanRecord:
             "operations": self.operations,
             "size": self.size,
         }
-        return json.dumps(header).encode() + b"\n" + self.content
+        return encode(FORMAT_VERSION, fields, self.content)
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
-        """As `encode` made it. Raises NewerFormat, and InvalidTable for anything else."""
-        header, _, content = data.partition(b"\n")
-        record = _load(header, where)
-        if record.get("version", 0) > FORMAT_VERSION:
-            raise NewerFormat(
-                f"{where} was written by a newer release of bucketingest: run table services with that one"
-            )
-        try:
-            if "operations" not in record:  # an older release did not count
-                plan = CompactionPlan.decode(content, where)
-                record |= {"operations": len(plan.operations), "size": size_of(plan)}
+        """As `encode` made it. Raises NewerFormat and InvalidTable."""
+        record, content = decode(data, where, FORMAT_VERSION)
+        with complete(where):
             return cls(
                 record["compaction"],
                 record["schema"],
@@ -125,10 +99,8 @@ class PlanRecord:
                 content,
                 record["operations"],
                 record["size"],
-                record.get("chunk", _CHUNK_MAX),
+                record["chunk"],
             )
-        except (KeyError, TypeError) as error:
-            raise InvalidTable(f"{where} is not a compaction's plan: {error!r}") from error
 
     def plan(self, where: str) -> CompactionPlan:
         """What it merges. Raises InvalidTable."""
@@ -152,78 +124,21 @@ class Round:
     """File groups that keep their slices: an instant of their files was rolled back after the plan was made."""
 
     def encode(self) -> bytes:
-        """As it is stored: JSON."""
-        added = [[*group, list(names)] for group, names in sorted(self.added.items())]
-        record = {"why": self.why, "rollbacks": sorted(self.rollbacks), "added": added}
-        more = {"mergeVersion": self.merge_version, "leftOut": sorted(self.left_out)}
-        return json.dumps(record | more).encode()
+        """As it is stored."""
+        fields = {
+            "why": self.why,
+            "rollbacks": sorted(self.rollbacks),
+            "added": [[*group, list(names)] for group, names in sorted(self.added.items())],
+            "mergeVersion": self.merge_version,
+            "leftOut": sorted(self.left_out),
+        }
+        return encode(FORMAT_VERSION, fields)
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
-        """As `encode` made it. Raises InvalidTable."""
-        record = _load(data, where)
-        try:
+        """As `encode` made it. Raises NewerFormat and InvalidTable."""
+        record, _ = decode(data, where, FORMAT_VERSION)
+        with complete(where):
             added = {(path, file_id): tuple(names) for path, file_id, names in record["added"]}
-            left_out = frozenset((path, file_id) for path, file_id in record.get("leftOut", ()))
-            rollbacks = frozenset(record["rollbacks"])
-            return cls(record["why"], rollbacks, added, record.get("mergeVersion", 1), left_out)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidTable(f"{where} is not a round of a compaction: {error!r}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class OperationResult:
-    """What became of one operation: the statistics of its base file, or why there is none."""
-
-    stat: WriteStat | None
-    failed: str | None = None
-
-
-def encode_results(results: Sequence[OperationResult]) -> bytes:
-    """The results of a chunk's operations, in their order."""
-    records = [
-        {"failed": result.failed} if result.stat is None else {"stat": result.stat.to_avro()} for result in results
-    ]
-    return json.dumps(records).encode()
-
-
-def decode_results(data: bytes, where: str) -> tuple[OperationResult, ...]:
-    """As `encode_results` made it. Raises InvalidTable."""
-    records = _load(data, where)
-    try:
-        return tuple(
-            OperationResult(WriteStat.from_avro(each["stat"]) if "stat" in each else None, each.get("failed"))
-            for each in records
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidTable(f"{where} is not a result of a compaction: {error!r}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """The end of a round: the bytes of the completed file and its completion time, or closed."""
-
-    completion_time: str | None
-    """None: the round is closed, its base files are never committed."""
-    content: bytes = b""
-
-    def encode(self) -> bytes:
-        """One line of JSON, then the completed file."""
-        return json.dumps({"completionTime": self.completion_time}).encode() + b"\n" + self.content
-
-    @classmethod
-    def decode(cls, data: bytes, where: str) -> Self:
-        """As `encode` made it. Raises InvalidTable."""
-        header, _, content = data.partition(b"\n")
-        record = _load(header, where)
-        try:
-            return cls(record["completionTime"], content)
-        except (KeyError, TypeError) as error:
-            raise InvalidTable(f"{where} is not the decision of a compaction: {error!r}") from error
-
-
-def _load(data: bytes, where: str) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError as error:
-        raise InvalidTable(f"{where} cannot be read: {error}") from error
+            left_out = frozenset((path, file_id) for path, file_id in record["leftOut"])
+            return cls(record["why"], frozenset(record["rollbacks"]), added, record["mergeVersion"], left_out)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bucketingest.hudi.table.file_view import Group
-from bucketingest.services.compaction.records import End
+from bucketingest.services.protocol.records import End
 
 
 class Task(StrEnum):

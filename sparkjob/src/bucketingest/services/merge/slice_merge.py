@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.merge.base_reader import batches, open_base, read_footer
 from bucketingest.hudi.merge.log_records import LogRecords
 from bucketingest.hudi.merge.merge_rules import MergeRules
+from bucketingest.hudi.naming import join
 from bucketingest.hudi.table.schema import META_COLUMNS
 from bucketingest.services.merge.limits import DEFAULT_LIMITS, Limits
 from bucketingest.services.merge.outcome import decide
@@ -43,6 +44,12 @@ class SliceInput:
     newest_instant: str
     """Blocks of later instants are left out: the newest completed instant of the table."""
 
+    @classmethod
+    def of(cls, partition_path: str, base_file: str | None, log_files: Iterable[str], newest_instant: str) -> Self:
+        """Of the names of files in one partition."""
+        base = None if base_file is None else join(partition_path, base_file)
+        return cls(base, tuple(join(partition_path, name) for name in log_files), newest_instant)
+
 
 @dataclass(frozen=True, slots=True)
 class MergeStatistics:
@@ -57,24 +64,6 @@ class MergeStatistics:
     log_bytes: int
 
 
-def merge_slice(
-    storage: Storage,
-    files: SliceInput,
-    rules: MergeRules,
-    *,
-    file_name: str,
-    to: pathlib.Path,
-    digest: str = "",
-    limits: Limits = DEFAULT_LIMITS,
-) -> MergeStatistics:
-    """Write the slice's rows as a base file named `file_name` to the local path `to`. Its footer has the statistics and
-    the `digest` of what was merged.
-
-    Raises CorruptLog, and UnsupportedTable for blocks that only Hudi can merge.
-    """
-    return merge_slices(storage, [files], rules, file_name=file_name, to=to, digest=digest, limits=limits)
-
-
 def merge_slices(
     storage: Storage,
     slices: Sequence[SliceInput],
@@ -85,8 +74,11 @@ def merge_slices(
     digest: str = "",
     limits: Limits = DEFAULT_LIMITS,
 ) -> MergeStatistics:
-    """The same for the slices of several file groups, which have no key in common: one after the other, so that memory
-    does not grow with their number but by a byte for each row.
+    """Write the rows of slices, which have no key in common, as a base file named `file_name` to the local path `to`.
+    Its footer has the statistics and the `digest` of what was merged. One slice after the other, so that memory does
+    not grow with their number but by a byte for each row.
+
+    Raises CorruptLog, and UnsupportedTable for blocks that only Hudi can merge.
     """
     decided = []
     for files in slices:
@@ -122,7 +114,7 @@ def merge_slices(
 
 
 def stored_merge(storage: Storage, path: str) -> tuple[str, MergeStatistics]:
-    """The digest and the statistics in the footer of a base file that `merge_slice` wrote.
+    """The digest and the statistics in the footer of a base file that `merge_slices` wrote.
 
     Raises InvalidTable for a base file of another writer.
     """
@@ -134,7 +126,7 @@ def stored_merge(storage: Storage, path: str) -> tuple[str, MergeStatistics]:
 
 
 def is_ours(footer: pq.FileMetaData) -> bool:
-    """Whether `merge_slice` wrote the base file with this footer."""
+    """Whether `merge_slices` wrote the base file with this footer."""
     return _DIGEST.encode() in (footer.metadata or {})
 
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 from typing import Final
 
 from bucketingest.hudi.timeline.heartbeat_renewal import beating
-from bucketingest.services.compaction.facts import HEARTBEAT
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.pods.claims import Claims
+from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)

@@ -146,7 +146,7 @@ class Services(SpecModel):
         "cleans. off: nothing; use it where Hudi's own table services run.",
     )
     compaction: Compaction = Field(default=Compaction(), description="When log files are merged into base files.")
-    merge_groups: MergeGroups = Field(
+    cluster: MergeGroups = Field(
         default=MergeGroups(),
         alias="mergeGroups",
         description="When small file groups are merged; only in a table with table.index.type state.",

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from bucketingest.hudi.errors import InvalidTable
-from bucketingest.write.errors import NewerFormat
 from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.record_format import complete, decode, encode
 from bucketingest.write.rows.write_status import WriteStatus
 
 FORMAT_VERSION: Final = 1
 """Counts up whenever an older release would misread a record. Fields that a release does not know are ignored."""
-CLOSED: Final = json.dumps({"version": FORMAT_VERSION, "closed": True}).encode()
+CLOSED: Final = encode(FORMAT_VERSION, {"closed": True})
 """In place of a further intent: no micro-batch may start in the instant any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitDecision:
-    """The instant completes with exactly this time and these bytes, whichever process writes them."""
+    """What was begun completes with exactly this time and these bytes, whichever process writes them."""
 
     completion_time: str
     content: bytes
@@ -29,7 +25,7 @@ class CommitDecision:
 
 @dataclass(frozen=True, slots=True)
 class AbortDecision:
-    """The instant never completes."""
+    """It never completes."""
 
     reason: str
 
@@ -68,82 +64,47 @@ class LedgerEntry:
 
 
 def intent_bytes(intent: Intent) -> bytes:
-    """As it is stored: JSON."""
+    """As it is stored."""
     record = {"range": intent.source_range.to_json(), "fileIds": intent.work, "letters": intent.letters_url}
-    if intent.plan is not None:
-        record["plan"] = intent.plan
-    return json.dumps({"version": FORMAT_VERSION} | record).encode()
+    return encode(FORMAT_VERSION, record | ({} if intent.plan is None else {"plan": intent.plan}))
 
 
 def intent_of(content: bytes, where: str) -> Intent | None:
     """The intent that `intent_bytes` stored; None for `CLOSED`. Raises NewerFormat and InvalidTable."""
-    record = _record(content, where)
+    record, _ = decode(content, where, FORMAT_VERSION)
     if record.get("closed"):
         return None
-    with _complete(where):
+    with complete(where):
         source_range = SourceRange.from_json(record["range"])
         return Intent(source_range, record["fileIds"], record.get("letters"), record.get("plan"))
 
 
 def ledger_bytes(entry: LedgerEntry) -> bytes:
-    """As it is stored: JSON."""
-    statuses = [status.to_json() for status in entry.statuses]
-    rules = {"bucketRules": entry.bucket_rules} if entry.bucket_rules else {}
-    record = {"version": FORMAT_VERSION, "range": entry.source_range.to_json(), "statuses": statuses}
-    return json.dumps(record | rules).encode()
+    """As it is stored."""
+    record = {"range": entry.source_range.to_json(), "statuses": [status.to_json() for status in entry.statuses]}
+    return encode(FORMAT_VERSION, record | ({"bucketRules": entry.bucket_rules} if entry.bucket_rules else {}))
 
 
 def ledger_of(content: bytes, where: str) -> LedgerEntry:
     """The entry that `ledger_bytes` stored. Raises NewerFormat and InvalidTable."""
-    record = _record(content, where)
-    with _complete(where):
+    record, _ = decode(content, where, FORMAT_VERSION)
+    with complete(where):
         statuses = tuple(map(WriteStatus.from_json, record["statuses"]))
         return LedgerEntry(SourceRange.from_json(record["range"]), statuses, record.get("bucketRules", ""))
 
 
 def decision_bytes(decision: Decision) -> bytes:
-    """As it is stored: a line of JSON, then the content of the completed file."""
+    """As it is stored, with the content of the completed file."""
     if isinstance(decision, AbortDecision):
-        return json.dumps({"version": FORMAT_VERSION, "decision": "abort", "reason": decision.reason}).encode() + b"\n"
-    header = {
-        "version": FORMAT_VERSION,
-        "decision": "commit",
-        "completionTime": decision.completion_time,
-        "bytes": len(decision.content),
-    }
-    return json.dumps(header).encode() + b"\n" + decision.content
+        return encode(FORMAT_VERSION, {"decision": "abort", "reason": decision.reason})
+    fields = {"decision": "commit", "completionTime": decision.completion_time}
+    return encode(FORMAT_VERSION, fields, decision.content)
 
 
 def decision_of(content: bytes, where: str) -> Decision:
     """The decision that `decision_bytes` stored. Raises NewerFormat and InvalidTable."""
-    line, _, rest = content.partition(b"\n")
-    header = _record(line, where)
-    with _complete(where):
+    header, rest = decode(content, where, FORMAT_VERSION)
+    with complete(where):
         if header["decision"] == "abort":
             return AbortDecision(header["reason"])
-        if header["bytes"] != len(rest):
-            raise ValueError(f"{header['bytes']} bytes were written, {len(rest)} are there")
         return CommitDecision(header["completionTime"], rest)
-
-
-def _record(content: bytes, where: str) -> dict[str, Any]:
-    with _complete(where):
-        record: dict[str, Any] = json.loads(content)
-        version = record.get("version", FORMAT_VERSION)
-    if version > FORMAT_VERSION:
-        raise NewerFormat(
-            f"{where} was written by a newer release of bucketingest (format {version}, this release knows "
-            f"{FORMAT_VERSION}): run the pipeline with that release"
-        )
-    return record
-
-
-@contextmanager
-def _complete(where: str) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidTable(
-            f"{where} cannot be read ({type(error).__name__}: {error}): it was changed after it was written. Restore "
-            "this object; without it nobody knows which rows are in the table"
-        ) from error

@@ -89,7 +89,7 @@ class TableWatch:
             self._world.violation(f"{by}: {violation}")
 
     def _times(self, requested: str, done: str, action: str) -> Iterator[str]:
-        """A merge of file groups has a request time that no reader's range ends after which ends before it. No
+        """A clustering has a request time that no reader's range ends after which ends before it. No
         compaction is requested while an instant of ours is open: its log files would be in the new slice, whose base
         file completes after ranges that end with the instant.
         """

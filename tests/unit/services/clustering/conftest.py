@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bucketingest.storage import Storage
-from support.tables.services.regroupings import current_groups
+from support.tables.services.clustered import current_groups
 from support.tables.services.snapshot import doubled_base_files, snapshot
 from support.tables.state.tables import groups_of_keys, state_table
 from support.tables.table_runs import TestTable, offsets

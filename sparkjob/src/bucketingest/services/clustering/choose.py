@@ -29,7 +29,7 @@ LOG_FILES_MAX: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class MergeTriggers:
+class ClusteringTriggers:
     """When groups of a partition are small, and when there are enough of them."""
 
     target_bytes: int
@@ -64,7 +64,7 @@ class Small:
         return self.partition_path, self.file_id
 
 
-def small_groups(view: FileView, busy: Collection[Group], triggers: MergeTriggers) -> dict[str, list[Small]]:
+def small_groups(view: FileView, busy: Collection[Group], triggers: ClusteringTriggers) -> dict[str, list[Small]]:
     """The small groups of each partition that has some, by size. `busy`: replaced, or in a pending table service."""
     found: dict[str, list[Small]] = {}
     for group in view.groups:
@@ -77,8 +77,8 @@ def small_groups(view: FileView, busy: Collection[Group], triggers: MergeTrigger
     return found
 
 
-def due_merges(
-    view: FileView, busy: Collection[Group], triggers: MergeTriggers, size_max: int
+def due_clustering(
+    view: FileView, busy: Collection[Group], triggers: ClusteringTriggers, size_max: int
 ) -> tuple[tuple[Small, ...], ...]:
     """The groups of each merged group, those with the most groups first; all together at most `size_max` bytes, but for
     the first.
@@ -93,14 +93,14 @@ def _mergeable(group: FileGroup) -> FileSlice | None:
     return None if group.uncommitted else group.latest
 
 
-def _due(groups: Sequence[Small], triggers: MergeTriggers) -> Iterator[tuple[Small, ...]]:
+def _due(groups: Sequence[Small], triggers: ClusteringTriggers) -> Iterator[tuple[Small, ...]]:
     for tier in _tiers(groups, triggers):
         for merged, is_full in _cut(tier, triggers):
             if len(merged) >= (2 if is_full else triggers.min_groups):
                 yield merged
 
 
-def _tiers(groups: Sequence[Small], triggers: MergeTriggers) -> Iterator[list[Small]]:
+def _tiers(groups: Sequence[Small], triggers: ClusteringTriggers) -> Iterator[list[Small]]:
     """Groups by size, cut where one is much larger than all smaller ones of its tier together."""
     least = max(1, triggers.size // _LEAST_PART)
     tier: list[Small] = []
@@ -116,7 +116,7 @@ def _tiers(groups: Sequence[Small], triggers: MergeTriggers) -> Iterator[list[Sm
         yield tier
 
 
-def _cut(tier: Sequence[Small], triggers: MergeTriggers) -> Iterator[tuple[tuple[Small, ...], bool]]:
+def _cut(tier: Sequence[Small], triggers: ClusteringTriggers) -> Iterator[tuple[tuple[Small, ...], bool]]:
     """The groups of each merged group, and whether it reaches the target or has no room for the next one."""
     part: list[Small] = []
     total = 0

@@ -1,4 +1,4 @@
-"""A merge of file groups, and a crash at any of its changes: the next start ends it before it writes, and no row is
+"""A clustering, and a crash at any of its changes: the next start ends it before it writes, and no row is
 lost or doubled.
 """
 
@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from bucketingest.services.regroup.records import MergeEnd
+from bucketingest.services.protocol.records import End
 from support.storage.crashing_storage import Crash, CrashingStorage
-from support.tables.services.regroupings import merge_groups, merge_holder, planned
+from support.tables.services.clustered import cluster, clustering_holder, planned
 from support.tables.services.snapshot import snapshot
-from unit.services.regroup.conftest import Scattered, scattered
+from unit.services.clustering.conftest import Scattered, scattered
 
 
 def test_the_groups_of_a_partition_become_one_with_the_same_rows(given: Scattered) -> None:
     before = given.groups
-    ended = merge_groups(given.storage)
-    assert (ended.end, ended.new_groups, ended.kept) == (MergeEnd.COMPLETED, 1, frozenset())
+    ended = cluster(given.storage)
+    assert (ended.end, ended.new_groups, ended.kept) == (End.COMPLETED, 1, frozenset())
     assert ended.replaced == {("eu", file_id) for file_id in before["eu"]}
     after = given.groups
     assert after["us"] == before["us"], "a single group stays"
@@ -33,19 +33,19 @@ def test_a_crash_at_any_change_is_ended_by_the_next_start() -> None:
         its = scattered()
         crashing = CrashingStorage(its.storage, dies_at)
         with suppress(Crash):
-            merge_groups(crashing)
+            cluster(crashing)
         died = crashing.dead
         assert snapshot(its.storage) == its.rows, dies_at
-        ended = merge_holder(its.storage).settle()
+        ended = clustering_holder(its.storage).settle()
         ends.add(None if ended is None else ended.end)
         its.unchanged()
-        assert merge_holder(its.storage).settle() is None
+        assert clustering_holder(its.storage).settle() is None
         its.goes_on()
         assert planned(its.storage) is not None
-        assert merge_groups(its.storage).end is MergeEnd.COMPLETED
+        assert cluster(its.storage).end is End.COMPLETED
         dies_at += 1
     assert dies_at > 9
-    assert ends == {None, MergeEnd.VOID, MergeEnd.COMPLETED}
+    assert ends == {None, End.VOID, End.COMPLETED}
 
 
 def test_a_crash_while_a_crash_is_ended() -> None:
@@ -54,11 +54,11 @@ def test_a_crash_while_a_crash_is_ended() -> None:
         while died:
             its = scattered()
             with suppress(Crash):
-                merge_groups(CrashingStorage(its.storage, first))
+                cluster(CrashingStorage(its.storage, first))
             crashing = CrashingStorage(its.storage, dies_at)
             with suppress(Crash):
-                merge_holder(crashing).settle()
+                clustering_holder(crashing).settle()
             died = crashing.dead
-            merge_holder(its.storage).settle()
+            clustering_holder(its.storage).settle()
             its.unchanged()
             dies_at += 1

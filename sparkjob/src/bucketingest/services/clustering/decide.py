@@ -1,4 +1,4 @@
-"""What happens to a merge of file groups that has not ended: one record of facts, one table of decisions. Pure.
+"""What happens to a clustering that has not ended: one record of facts, one table of decisions. Pure.
 
 Who plans a merge also commits it; any other process, and the same one after a failure, only ends it. So a merge without
 a decision is void. One that was decided may still be completed by the process that decided it, however long that was
@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bucketingest.services.compaction.records import Decided
-from bucketingest.services.regroup.records import MergeEnd
+from bucketingest.services.protocol.records import End
+from bucketingest.write.instants.records import AbortDecision, Decision
 
 
 class Step(StrEnum):
@@ -36,8 +36,8 @@ class Step(StrEnum):
 class Facts:
     """What storage shows of a merge."""
 
-    done: MergeEnd | None = None
-    decided: Decided | None = None
+    done: End | None = None
+    decided: Decision | None = None
     completed: bytes | None = None
     """Content of the completed file on the timeline; None: it is not there."""
     archived: bool = False
@@ -56,7 +56,7 @@ class Choice:
 
     step: Step
     reason: str
-    end: MergeEnd | None = None
+    end: End | None = None
     """Of the step END."""
 
 
@@ -67,16 +67,16 @@ def decide(facts: Facts) -> Choice:
     decided = facts.decided
     if decided is None:
         return Choice(Step.VOID, "the process that planned it has not decided it")
-    if decided.completion_time is None:
-        return Choice(Step.END, "it is never committed", MergeEnd.VOID)
+    if isinstance(decided, AbortDecision):
+        return Choice(Step.END, "it is never committed", End.VOID)
     if facts.archived:
-        return Choice(Step.END, "it is complete and archived", MergeEnd.COMPLETED)
+        return Choice(Step.END, "it is complete and archived", End.COMPLETED)
     if facts.completed is None:
         if facts.changed is not None:
             return Choice(Step.CLOSE, facts.changed)
         return Choice(Step.COMPLETE, "its commit is decided")
     if facts.completed != decided.content:
-        return Choice(Step.END, "it was closed", MergeEnd.VOID)
+        return Choice(Step.END, "it was closed", End.VOID)
     if facts.changed is not None and not (facts.built_on or facts.cleaned):
         return Choice(Step.UNDO, facts.changed)
-    return Choice(Step.END, "it is complete", MergeEnd.COMPLETED)
+    return Choice(Step.END, "it is complete", End.COMPLETED)

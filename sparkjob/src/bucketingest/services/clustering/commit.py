@@ -1,4 +1,4 @@
-"""What a merge of file groups commits, and why it must not: its file groups are no longer what was merged."""
+"""What a clustering commits, and why it must not: its file groups are no longer what was merged."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from bucketingest.hudi.timeline.instant import (
 )
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.services.clustering.records import ClusteringPlan
 from bucketingest.services.compaction.commit import undecided
-from bucketingest.services.compaction.records import OURS, Decided
-from bucketingest.services.regroup.records import MergePlan
+from bucketingest.services.protocol.records import OURS
 from bucketingest.storage import NotFound, Storage
+from bucketingest.write.instants.records import CommitDecision
 
 _OPERATION_TYPE: Final = "CLUSTER"
 """To Hudi's readers: no new rows, and columns that may be older than the table's."""
@@ -36,22 +37,22 @@ _PLANNED: Final = (COMPACTION, LOG_COMPACTION, CLUSTERING)
 """Pending actions that say which file groups they take."""
 
 
-def merge_commit(plan: MergePlan, stats: Iterable[WriteStat], replaced: Iterable[Group]) -> bytes:
+def clustering_commit(plan: ClusteringPlan, stats: Iterable[WriteStat], replaced: Iterable[Group]) -> bytes:
     """Content of the completed file."""
     return replacing_commit(stats, replaced, {SCHEMA_KEY: plan.schema, OURS: "1"}, _OPERATION_TYPE)
 
 
-def closed_commit(plan: MergePlan) -> bytes:
+def closed_commit(plan: ClusteringPlan) -> bytes:
     """Content of a completed file that takes the name of the merge's, and changes nothing."""
-    return merge_commit(plan, (), ())
+    return clustering_commit(plan, (), ())
 
 
-def hindrance(storage: Storage, timeline: Timeline, plan: MergePlan) -> str | None:
+def hindrance(storage: Storage, timeline: Timeline, plan: ClusteringPlan) -> str | None:
     """Why nothing of the merge may be committed now, in words; None if nothing is in its way."""
     return next(_hindrances(storage, timeline, plan), None)
 
 
-def _hindrances(storage: Storage, timeline: Timeline, plan: MergePlan) -> Iterator[str]:
+def _hindrances(storage: Storage, timeline: Timeline, plan: ClusteringPlan) -> Iterator[str]:
     if timeline.first_active != plan.first_active:
         yield "instants were archived or removed since it was planned"
     completed = {instant.request_time for instant in timeline.completed_commits}
@@ -74,12 +75,12 @@ def _hindrances(storage: Storage, timeline: Timeline, plan: MergePlan) -> Iterat
         yield open_instant
 
 
-def written_since(storage: Storage, timeline: Timeline, plan: MergePlan) -> frozenset[Group]:
+def written_since(storage: Storage, timeline: Timeline, plan: ClusteringPlan) -> frozenset[Group]:
     """File groups that other instants wrote to or replaced since the merge was planned, or are about to merge."""
     return frozenset(_written_since(storage, timeline, plan))
 
 
-def _written_since(storage: Storage, timeline: Timeline, plan: MergePlan) -> Iterator[Group]:
+def _written_since(storage: Storage, timeline: Timeline, plan: ClusteringPlan) -> Iterator[Group]:
     for instant in timeline.completed_commits:
         if instant.request_time not in plan.known and instant.request_time != plan.instant:
             yield from _groups_of(storage, instant)
@@ -99,7 +100,7 @@ def _groups_of(storage: Storage, instant: Instant) -> Iterator[Group]:
         yield from replaced_by(storage, instant)
 
 
-def is_cleaned(storage: Storage, timeline: Timeline, plan: MergePlan, old: Iterable[Group]) -> bool:
+def is_cleaned(storage: Storage, timeline: Timeline, plan: ClusteringPlan, old: Iterable[Group]) -> bool:
     """Whether a clean took, or will take, the newest slice of an old group: Hudi deletes replaced groups whole."""
     pending = (read_clean_plan(storage, each.request_time) for each in timeline.pending if each.action == CLEAN)
     doomed = {path for clean in pending if clean is not None for path in clean.paths}
@@ -137,13 +138,13 @@ def missing_file(storage: Storage, stats: Iterable[WriteStat]) -> str | None:
     return None
 
 
-def decided_stats(decided: Decided) -> tuple[WriteStat, ...]:
+def decided_stats(decided: CommitDecision) -> tuple[WriteStat, ...]:
     """The base files that a decision commits."""
-    commit = CommitMetadata.decode(decided.content, "the decision of a merge of file groups")
+    commit = CommitMetadata.decode(decided.content, "the decision of a clustering")
     return tuple(stat for stats in commit.write_stats.values() for stat in stats)
 
 
-def decided_groups(plan: MergePlan, decided: Decided) -> tuple[frozenset[Group], frozenset[Group]]:
+def decided_groups(plan: ClusteringPlan, decided: CommitDecision) -> tuple[frozenset[Group], frozenset[Group]]:
     """The old file groups that a decision replaces, and the new ones."""
     new = {(stat.partition_path or "", stat.file_id) for stat in decided_stats(decided)}
     chosen = [each for each in plan.new_groups if (each.partition_path, each.file_id) in new]

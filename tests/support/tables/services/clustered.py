@@ -1,4 +1,4 @@
-"""Merges of small file groups of tables in memory, from the plan to the end."""
+"""Clusterings of tables in memory, from the plan to the end."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.clustering.choose import ClusteringTriggers
+from bucketingest.services.clustering.execute import ClusteringExecutor
+from bucketingest.services.clustering.holder import ClusteringHolder
+from bucketingest.services.clustering.propose import propose_clustering
+from bucketingest.services.clustering.records import ClusteringEnded, ClusteringPlan
 from bucketingest.services.compaction.propose import TableNow
-from bucketingest.services.regroup.choose import MergeTriggers
-from bucketingest.services.regroup.execute import make_base_files
-from bucketingest.services.regroup.holder import MergeHolder
-from bucketingest.services.regroup.propose import propose_merge
-from bucketingest.services.regroup.records import MergeEnded, MergePlan
 from bucketingest.storage import Storage
 
-PAIRS = MergeTriggers(target_bytes=10 * 1024**2, small_percent=50, min_groups=2)
+PAIRS = ClusteringTriggers(target_bytes=10 * 1024**2, small_percent=50, min_groups=2)
 """Two small file groups of a partition are enough."""
 
 
-def merge_holder(storage: Storage, clock: Callable[[], datetime] = utc_now) -> MergeHolder:
-    return MergeHolder(storage, nullcontext, lambda: None, clock=clock)
+def clustering_holder(storage: Storage, clock: Callable[[], datetime] = utc_now) -> ClusteringHolder:
+    return ClusteringHolder(storage, nullcontext, lambda: None, clock=clock)
 
 
-def planned(storage: Storage, triggers: MergeTriggers = PAIRS) -> MergePlan | None:
+def planned(storage: Storage, triggers: ClusteringTriggers = PAIRS) -> ClusteringPlan | None:
     """What is due."""
     found = TableNow.load(storage)
-    return None if found is None else propose_merge(storage, found, triggers, size_max=1024**3).plan
+    return None if found is None else propose_clustering(storage, found, triggers, size_max=1024**3).plan
 
 
-def made(storage: Storage, triggers: MergeTriggers = PAIRS) -> tuple[MergeHolder, int]:
+def made(storage: Storage, triggers: ClusteringTriggers = PAIRS) -> tuple[ClusteringHolder, int]:
     """A merge whose base files are made, and not committed."""
     plan = planned(storage, triggers)
     assert plan is not None, "nothing is due"
-    holder = merge_holder(storage)
+    holder = clustering_holder(storage)
     number = holder.begin(plan)
-    make_base_files(storage, number)
+    ClusteringExecutor(storage, number).run()
     return holder, number
 
 
-def merge_groups(storage: Storage, triggers: MergeTriggers = PAIRS) -> MergeEnded:
+def cluster(storage: Storage, triggers: ClusteringTriggers = PAIRS) -> ClusteringEnded:
     """Plan, make and commit."""
     holder, number = made(storage, triggers)
     return holder.commit(number)

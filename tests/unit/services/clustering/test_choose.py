@@ -8,10 +8,16 @@ import pytest
 
 from bucketingest.hudi.naming import BaseFileName, LogFileName, join
 from bucketingest.hudi.table.file_view import DataFile, FileGroup, FileSlice, FileView, Group
-from bucketingest.services.regroup.choose import INPUTS_MAX, OUTPUTS_MAX, MergeTriggers, due_merges, small_groups
+from bucketingest.services.clustering.choose import (
+    INPUTS_MAX,
+    OUTPUTS_MAX,
+    ClusteringTriggers,
+    due_clustering,
+    small_groups,
+)
 
 MIB = 1024**2
-TRIGGERS = MergeTriggers(target_bytes=100 * MIB, small_percent=50, min_groups=4)
+TRIGGERS = ClusteringTriggers(target_bytes=100 * MIB, small_percent=50, min_groups=4)
 INSTANT = "20261124120000000"
 
 
@@ -38,7 +44,7 @@ def of_sizes(*sizes: int) -> FileView:
 
 def due(of: FileView, *, busy: Collection[Group] = (), size_max: int = 10**12) -> list[list[int]]:
     """Sizes in MiB of the groups of each merged group."""
-    return [[each.files.size // MIB for each in merged] for merged in due_merges(of, busy, TRIGGERS, size_max)]
+    return [[each.files.size // MIB for each in merged] for merged in due_clustering(of, busy, TRIGGERS, size_max)]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,7 @@ def test_what_is_due(sizes: tuple[int, ...], expected: list[list[int]]) -> None:
 def test_tiny_groups_count_as_equal() -> None:
     """However small, each costs a reader a request."""
     tiny = view(*(group(number, size) for number, size in enumerate((10, 1000, 50_000, 300_000))))
-    assert len(due_merges(tiny, (), TRIGGERS, 10**12)) == 1
+    assert len(due_clustering(tiny, (), TRIGGERS, 10**12)) == 1
 
 
 def test_log_files_count() -> None:
@@ -90,14 +96,14 @@ def test_partitions_are_not_mixed_and_the_one_with_the_most_groups_comes_first()
     groups = [group(number, MIB, path="a") for number in range(4)]
     groups += [group(number, MIB, path="b") for number in range(10, 16)]
     groups += [group(number, MIB, path="c") for number in range(20, 23)]
-    merged = due_merges(view(*groups), (), TRIGGERS, 10**12)
+    merged = due_clustering(view(*groups), (), TRIGGERS, 10**12)
     assert [[each.partition_path for each in one] for one in merged] == [["b"] * 6, ["a"] * 4]
 
 
 def test_busy_groups_and_those_with_files_of_an_open_instant_stay() -> None:
     groups = [group(number, MIB, pending=number == 5) for number in range(6)]
     busy = {(groups[0].partition_path, groups[0].file_id)}
-    (merged,) = due_merges(view(*groups), busy, TRIGGERS, 10**12)
+    (merged,) = due_clustering(view(*groups), busy, TRIGGERS, 10**12)
     assert [each.file_id for each in merged] == [each.file_id for each in groups[1:5]]
     assert [len(each) for each in small_groups(view(*groups), busy, TRIGGERS).values()] == [4]
 
@@ -111,9 +117,9 @@ def test_one_merge_is_limited_in_bytes_but_has_at_least_one_new_group() -> None:
 
 def test_one_merge_is_limited_in_groups() -> None:
     many = view(*(group(100 * path + n, MIB, path=f"p{path:02d}") for path in range(OUTPUTS_MAX + 4) for n in range(4)))
-    assert len(due_merges(many, (), TRIGGERS, 10**12)) == OUTPUTS_MAX
+    assert len(due_clustering(many, (), TRIGGERS, 10**12)) == OUTPUTS_MAX
     crowded = view(*(group(number, 1) for number in range(INPUTS_MAX + 50)))
-    assert [len(each) for each in due_merges(crowded, (), TRIGGERS, 10**12)] == [INPUTS_MAX]
+    assert [len(each) for each in due_clustering(crowded, (), TRIGGERS, 10**12)] == [INPUTS_MAX]
 
 
 def test_a_row_is_written_again_only_a_few_times() -> None:
@@ -122,7 +128,7 @@ def test_a_row_is_written_again_only_a_few_times() -> None:
     written = 0
     for _ in range(10_000):
         groups.append(MIB // 4)
-        for merged in due_merges(view(*(group(n, size) for n, size in enumerate(groups))), (), TRIGGERS, 10**12):
+        for merged in due_clustering(view(*(group(n, size) for n, size in enumerate(groups))), (), TRIGGERS, 10**12):
             sizes = [each.files.size for each in merged]
             for size in sizes:
                 groups.remove(size)

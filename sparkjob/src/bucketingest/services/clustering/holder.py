@@ -1,4 +1,4 @@
-"""The steps of a merge of file groups that only the holder of the table's lease takes: plan it, commit it, end what an
+"""The steps of a clustering that only the holder of the table's lease takes: plan it, commit it, end what an
 earlier process left.
 
 Nothing of a merge is on the timeline until its files are made. It is then put there as requested, inflight and
@@ -8,93 +8,66 @@ completed at once, between two instants of the job and under Hudi's lock, if its
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from datetime import datetime
 from typing import Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import InstantExists
 from bucketingest.hudi.history.archived import is_archived
-from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import split
 from bucketingest.hudi.rollback.markers import create_marker, delete_markers
-from bucketingest.hudi.rollback.rollback import Lock, rollbacks_of
-from bucketingest.hudi.table.checks import refuse_changed_table
+from bucketingest.hudi.rollback.rollback import rollbacks_of
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline, complete, completed_files, create_inflight, path_of
 from bucketingest.lease.record import LeaseError
-from bucketingest.services.compaction.facts import HEARTBEAT
-from bucketingest.services.compaction.holder import KEPT, KEPT_FOR
-from bucketingest.services.compaction.records import Decided
-from bucketingest.services.errors import MergeInDoubt, PlanOutdated
-from bucketingest.services.regroup.commit import (
+from bucketingest.services.clustering.commit import (
     closed_commit,
+    clustering_commit,
     decided_groups,
     decided_stats,
     hindrance,
     is_cleaned,
-    merge_commit,
     missing_file,
     written_since,
 )
-from bucketingest.services.regroup.decide import Choice, Facts, Step, decide
-from bucketingest.services.regroup.journal import MergeJournal
-from bucketingest.services.regroup.propose import newest_merge
-from bucketingest.services.regroup.records import MergeEnd, MergeEnded, MergePlan, NewGroupResult
-from bucketingest.storage import NotFound, Storage, created
+from bucketingest.services.clustering.decide import Choice, Facts, Step, decide
+from bucketingest.services.clustering.propose import newest_clustering
+from bucketingest.services.clustering.records import RESULT, ClusteringEnded, ClusteringJournal, ClusteringPlan
+from bucketingest.services.errors import ClusteringInDoubt
+from bucketingest.services.protocol.holder import ServiceHolder
+from bucketingest.services.protocol.records import HEARTBEAT, End, Result
+from bucketingest.storage import created, get_if_there
 from bucketingest.write.errors import FencedOut
+from bucketingest.write.instants.records import AbortDecision, CommitDecision
 
 log = logging.getLogger(__name__)
 
 _STEPS_MAX: Final = 6
-_CLOSED: Final = Decided(None)
 
 
-class MergeHolder:
-    """Takes the holder's steps on one table. One at a time; each may be repeated after a failure."""
+class ClusteringHolder(ServiceHolder[ClusteringPlan]):
+    """The steps of clusterings. One at a time; each may be repeated after a failure."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        lock: Lock,
-        check_lease: Callable[[], None],
-        *,
-        check_unchanged: Callable[[Storage], None] = refuse_changed_table,
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
-        """`lock`: makes a context that holds Hudi's lock of the table. `check_lease`: raises if the lease was lost."""
-        self._storage = storage
-        self._lock = lock
-        self._check_lease = check_lease
-        self._check_unchanged = check_unchanged
-        self._clock = clock
-        self._journal = MergeJournal(storage)
+    JOURNAL = ClusteringJournal
 
-    def begin(self, plan: MergePlan) -> int:
+    def begin(self, plan: ClusteringPlan) -> int:
         """Record the plan; returns its number. Nothing of it is on the timeline.
 
         Raises PlanOutdated if something came between, and as the lease's check does.
         """
-        numbers = self._journal.numbers()
-        if numbers and self._journal.done(numbers[-1]) is None:
-            raise PlanOutdated(f"{self._storage.url}: file groups not merged: the merge before has not ended")
-        if plan.instant <= (newest_merge(self._storage) or ""):
-            raise PlanOutdated(f"{self._storage.url}: file groups not merged: a later merge was planned")
-        if plan.instant in Timeline.load(self._storage).times:
-            raise PlanOutdated(f"{self._storage.url}: file groups not merged: time {plan.instant} is taken")
-        number = max(numbers, default=0) + 1
-        self._check_lease()
-        if not self._journal.put_plan(number, plan):
-            raise PlanOutdated(f"{self._storage.url}: file groups not merged: another process is planning")
-        return number
+        refusal = None
+        if plan.instant <= (newest_clustering(self._storage) or ""):
+            refusal = "a later one was planned"
+        elif plan.instant in Timeline.load(self._storage).times:
+            refusal = f"time {plan.instant} is taken"
+        return self._record(plan, refusal)
 
-    def commit(self, number: int) -> MergeEnded:
+    def commit(self, number: int) -> ClusteringEnded:
         """Commit what was made, as far as its file groups are as they were.
 
-        Raises MergeInDoubt if it was decided and may not be complete: before this job writes again, it must start
+        Raises ClusteringInDoubt if it was decided and may not be complete: before this job writes again, it must start
         anew, which ends the merge. Raises as the lease's check does.
         """
         plan, results = self._journal.plan(number), self._journal.results(number)
@@ -111,53 +84,52 @@ class MergeHolder:
                 return self._void(number, plan, why)
             self._check_lease()  # last: nothing slow happens between this and the decision
             decided = self._journal.decide(number, wanted)
-            if decided.completion_time is None:
+            if isinstance(decided, AbortDecision):
                 return self._ended(number, plan, decide(Facts(decided=decided)))
             self._take(Choice(Step.COMPLETE, "its base files are made"), number, plan)
         self._check_unchanged(self._storage)
         ended = self._settle(number, plan)
         if ended is None:
-            raise MergeInDoubt(f"{self._storage.url}: merge {plan.instant} of file groups was ended by another process")
+            raise ClusteringInDoubt(
+                f"{self._storage.url}: clustering {plan.instant} was ended by another process"
+            )
         return ended
 
-    def settle(self, *, maker_has_ended: bool = False) -> MergeEnded | None:
-        """End the merge that this process or an earlier one left. None: there is none. `maker_has_ended`: whoever made
-        its base files is gone, and puts none late. Raises NewerFormat, MergeInDoubt, and as the lease's check does.
+    def settle(self, *, maker_has_ended: bool = False) -> ClusteringEnded | None:
+        """End the one that a process left. None: there is none. `maker_has_ended`: whoever made its base files is gone,
+        and puts none late. Raises NewerFormat, ClusteringInDoubt, and as the lease's check does.
         """
-        numbers = self._journal.numbers()
-        if not numbers or self._journal.done(numbers[-1]) is not None:
+        number = self._open_number()
+        if number is None:
             return None
         if maker_has_ended:
-            self._journal.put_results(numbers[-1], ())
-        return self._settle(numbers[-1], self._journal.plan(numbers[-1]))
+            self._journal.put_results(number, ())
+        return self._settle(number, self._journal.plan(number))
 
-    def start(self) -> MergeEnded | None:
+    def start(self) -> ClusteringEnded | None:
         """At each start, before anything is written: end what an earlier process left, and delete what it put late.
         Other writers' archives do not keep the time of a merge that is void: its files would become visible. Raises as
         `settle`.
         """
         ended = self.settle()
-        for number, created_at in self._journal.objects().items():
-            plan = None if "result" in created_at or "done" not in created_at else self._journal.plan(number)
-            if plan is not None:
-                self._delete_late(plan)
+        self._sweep_late()
         return ended
 
     def sweep(self) -> None:
         """Now and then: delete what a paused process made late, and objects that nobody needs any more."""
-        now, objects = self._clock(), self._journal.objects()
-        old = set(list(objects)[:-KEPT])
-        for number, created_at in objects.items():
-            if "done" not in created_at:
-                continue
+        self._sweep_late()
+        for number in self._journal.expired(self._clock()):
             self._check_lease()
-            plan = None if "result" in created_at else self._journal.plan(number)
-            if plan is not None:
-                self._delete_late(plan)
-            if number in old and now - created_at["done"] > KEPT_FOR:
-                self._journal.forget(number)
+            self._journal.forget(number)
 
-    def _settle(self, number: int, plan: MergePlan | None) -> MergeEnded | None:
+    def _sweep_late(self) -> None:
+        for number, objects in self._journal.objects().items():
+            plan = self._journal.plan(number) if "done" in objects and RESULT not in objects else None
+            if plan is not None:
+                self._check_lease()
+                self._delete_late(plan)
+
+    def _settle(self, number: int, plan: ClusteringPlan | None) -> ClusteringEnded | None:
         if plan is None:  # a plan is the first object; without it, it was being deleted
             return self._void(number, None, "it has no plan")
         for _ in range(_STEPS_MAX):
@@ -170,21 +142,23 @@ class MergeHolder:
                     self._take(choice, number, plan)
             if choice.step is Step.END:
                 return self._ended(number, plan, choice)
-        log.error("merge of file groups does not finish", extra={"instant": plan.instant})
+        log.error("clustering does not finish", extra={"instant": plan.instant})
         return None
 
-    def _take(self, choice: Choice, number: int, plan: MergePlan) -> None:
+    def _take(self, choice: Choice, number: int, plan: ClusteringPlan) -> None:
         """Take a step. A change of the timeline that fails may come late: then this job must not write any more."""
-        log.info("merge of file groups", extra={"instant": plan.instant, "step": choice.step, "why": choice.reason})
-        decided = self._journal.decide(number, _CLOSED) if choice.step is Step.VOID else self._journal.decision(number)
-        if choice.step is Step.VOID or decided is None:
+        log.info("clustering", extra={"instant": plan.instant, "step": choice.step, "why": choice.reason})
+        if choice.step is Step.VOID:
+            self._journal.decide(number, AbortDecision(choice.reason))
             return
+        decided = self._journal.decision(number)
+        assert isinstance(decided, CommitDecision), "only a commit is completed"
         if choice.step is Step.COMPLETE:
             self._check_unchanged(self._storage)
         content = decided.content if choice.step is Step.COMPLETE else closed_commit(plan)
         try:
             if choice.step is Step.UNDO:
-                log.error("merge of file groups withdrawn", extra={"instant": plan.instant, "why": choice.reason})
+                log.error("clustering withdrawn", extra={"instant": plan.instant, "why": choice.reason})
                 self._check_lease()
                 self._storage.put(_completed_path(plan, decided), content)
             else:
@@ -194,14 +168,14 @@ class MergeHolder:
         except (LeaseError, FencedOut):
             raise
         except BucketIngestError as error:
-            raise MergeInDoubt(
-                f"{self._storage.url}: merge {plan.instant} of file groups was decided, and it is not known whether "
+            raise ClusteringInDoubt(
+                f"{self._storage.url}: clustering {plan.instant} was decided, and it is not known whether "
                 f"it is complete ({error}): the next start ends it"
             ) from error
 
     def _wanted(
-        self, timeline: Timeline, plan: MergePlan, results: tuple[NewGroupResult, ...]
-    ) -> tuple[Decided | None, str]:
+        self, timeline: Timeline, plan: ClusteringPlan, results: tuple[Result, ...]
+    ) -> tuple[CommitDecision | None, str]:
         """The commit of the new groups that may take the place of their old ones."""
         written = written_since(self._storage, timeline, plan)
         made = [(each, result.stat) for each, result in zip(plan.new_groups, results, strict=True)]
@@ -212,11 +186,10 @@ class MergeHolder:
         if (missing := missing_file(self._storage, stats)) is not None:
             return None, f"{missing} is missing"
         replaced = frozenset().union(*(each.replaced for each, _ in chosen))
-        return Decided(plan.completion_time, merge_commit(plan, stats, replaced)), ""
+        return CommitDecision(plan.completion_time, clustering_commit(plan, stats, replaced)), ""
 
-    def _complete(self, plan: MergePlan, decided: Decided, content: bytes) -> None:
+    def _complete(self, plan: ClusteringPlan, decided: CommitDecision, content: bytes) -> None:
         """Requested, inflight and completed: of the two possible contents the first one stays."""
-        assert decided.completion_time is not None, "only a commit is completed"
         heartbeat.beat(self._storage, plan.instant, HEARTBEAT)
         for stat in decided_stats(decided):
             create_marker(self._storage, plan.instant, *split(stat.path or ""))
@@ -225,12 +198,12 @@ class MergeHolder:
         self._check_lease()
         complete(self._storage, plan.instant, decided.completion_time, content, REPLACE_COMMIT)
 
-    def _facts(self, number: int, plan: MergePlan) -> Facts:
+    def _facts(self, number: int, plan: ClusteringPlan) -> Facts:
         decided = self._journal.decision(number)
-        if decided is None or decided.completion_time is None:
+        if not isinstance(decided, CommitDecision):
             return Facts(self._journal.done(number), decided)
         timeline = Timeline.load(self._storage)
-        completed = self._completed(plan, decided)
+        completed = get_if_there(self._storage, _completed_path(plan, decided))
         old, new = decided_groups(plan, decided)
         written = written_since(self._storage, timeline, plan)
         changed = hindrance(self._storage, timeline, plan) if completed is None else None
@@ -250,39 +223,33 @@ class MergeHolder:
             completed is not None and changed is not None and is_cleaned(self._storage, timeline, plan, old),
         )
 
-    def _completed(self, plan: MergePlan, decided: Decided) -> bytes | None:
-        try:
-            return self._storage.get(_completed_path(plan, decided))
-        except NotFound:
-            return None
-
-    def _void(self, number: int, plan: MergePlan | None, why: str) -> MergeEnded:
-        decided = self._journal.decide(number, _CLOSED)
-        if decided.completion_time is not None and plan is not None:  # decided before: the next look ends it
-            raise MergeInDoubt(
-                f"{self._storage.url}: merge {plan.instant} of file groups was decided by another process"
+    def _void(self, number: int, plan: ClusteringPlan | None, why: str) -> ClusteringEnded:
+        decided = self._journal.decide(number, AbortDecision(why))
+        if isinstance(decided, CommitDecision) and plan is not None:  # decided before: the next look ends it
+            raise ClusteringInDoubt(
+                f"{self._storage.url}: clustering {plan.instant} was decided by another process"
             )
-        return self._ended(number, plan, Choice(Step.END, why, MergeEnd.VOID))
+        return self._ended(number, plan, Choice(Step.END, why, End.VOID))
 
-    def _ended(self, number: int, plan: MergePlan | None, choice: Choice) -> MergeEnded:
-        end = choice.end or MergeEnd.VOID
+    def _ended(self, number: int, plan: ClusteringPlan | None, choice: Choice) -> ClusteringEnded:
+        end = choice.end or End.VOID
         if plan is None:
             self._journal.mark_done(number, end)
-            return MergeEnded("", end, choice.reason)
+            return ClusteringEnded("", end, choice.reason)
         self._delete_late(plan)
         delete_markers(self._storage, plan.instant)
         heartbeat.stop(self._storage, plan.instant)
         decided = self._journal.decision(number)
         replaced, new = frozenset[Group](), frozenset[Group]()
-        if end is MergeEnd.COMPLETED and decided is not None:
+        if end is End.COMPLETED and isinstance(decided, CommitDecision):
             replaced, new = decided_groups(plan, decided)
         self._journal.mark_done(number, end)
-        ended = MergeEnded(plan.instant, end, choice.reason, len(new), replaced, plan.replaced - replaced)
+        ended = ClusteringEnded(plan.instant, end, choice.reason, len(new), replaced, plan.replaced - replaced)
         extra = {"instant": plan.instant, "end": end, "why": choice.reason, "file_groups": len(replaced)}
-        log.info("merge of file groups ended", extra={**extra, "new_file_groups": len(new)})
+        log.info("clustering ended", extra={**extra, "new_file_groups": len(new)})
         return ended
 
-    def _delete_late(self, plan: MergePlan) -> None:
+    def _delete_late(self, plan: ClusteringPlan) -> None:
         """Delete the base files that no completed file of the merge names; none if the history has it."""
         if is_archived(self._storage, plan.instant):
             return
@@ -293,5 +260,5 @@ class MergeHolder:
         self._storage.delete_many([path for path in plan.paths if path not in kept])
 
 
-def _completed_path(plan: MergePlan, decided: Decided) -> str:
+def _completed_path(plan: ClusteringPlan, decided: CommitDecision) -> str:
     return path_of(Instant(plan.instant, REPLACE_COMMIT, State.COMPLETED, decided.completion_time))

@@ -1,35 +1,21 @@
-"""What the own objects of a merge of file groups hold: the plan and its results, and how each is stored."""
+"""What the own objects of a clustering hold: the plan and its results, and how each is stored."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Final, Self
 
-from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import BaseFileName, join, parse_data_file_name
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
-from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.write.errors import NewerFormat
-
-FORMAT_VERSION: Final = 1
-"""Counts up whenever an older release would misread these objects."""
-
-
-class MergeEnd(StrEnum):
-    """How a merge ended."""
-
-    COMPLETED = "completed"
-    VOID = "void"
-    """Nothing was merged: the table's file groups are as they were."""
+from bucketingest.services.protocol.journal import ServiceJournal
+from bucketingest.services.protocol.records import FORMAT_VERSION, End
+from bucketingest.write.record_format import complete, decode, encode
 
 
 @dataclass(frozen=True, slots=True)
-class MergedSlice:
+class ClusteredSlice:
     """The newest slice of a file group that is merged; names of its files."""
 
     file_id: str
@@ -45,7 +31,7 @@ class NewGroup:
 
     partition_path: str
     file_id: str
-    slices: tuple[MergedSlice, ...]
+    slices: tuple[ClusteredSlice, ...]
 
     @property
     def replaced(self) -> frozenset[Group]:
@@ -62,8 +48,8 @@ class NewGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class MergePlan:
-    """A merge of file groups. Its new file ids and its instant's time are used by no other plan."""
+class ClusteringPlan:
+    """A clustering. Its new file ids and its instant's time are used by no other plan."""
 
     instant: str
     """Its request time."""
@@ -106,88 +92,61 @@ class MergePlan:
         return frozenset(name.instant for name in names if name is not None)
 
     def encode(self) -> bytes:
-        """As it is stored: JSON."""
-        record = {
-            "version": FORMAT_VERSION,
+        """As it is stored."""
+        groups = [
+            [
+                each.partition_path,
+                each.file_id,
+                [[s.file_id, s.base_file, list(s.log_files), s.size] for s in each.slices],
+            ]
+            for each in self.new_groups
+        ]
+        fields = {
             "instant": self.instant,
             "schema": self.schema,
             "known": sorted(self.known),
             "firstActive": self.first_active,
-            "newGroups": [
-                [
-                    each.partition_path,
-                    each.file_id,
-                    [[files.file_id, files.base_file, list(files.log_files), files.size] for files in each.slices],
-                ]
-                for each in self.new_groups
-            ],
+            "newGroups": groups,
         }
-        return json.dumps(record).encode()
+        return encode(FORMAT_VERSION, fields)
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
-        """As `encode` made it. Raises NewerFormat, and InvalidTable for anything else."""
-        record = _load(data, where)
-        if record.get("version", 0) > FORMAT_VERSION:
-            raise NewerFormat(
-                f"{where} was written by a newer release of bucketingest: run table services with that one"
-            )
-        try:
+        """As `encode` made it. Raises NewerFormat and InvalidTable."""
+        record, _ = decode(data, where, FORMAT_VERSION)
+        with complete(where):
             groups = tuple(
                 NewGroup(
-                    path, file_id, tuple(MergedSlice(old, base, tuple(logs), size) for old, base, logs, size in slices)
+                    path,
+                    file_id,
+                    tuple(ClusteredSlice(old, base, tuple(logs), size) for old, base, logs, size in slices),
                 )
                 for path, file_id, slices in record["newGroups"]
             )
             return cls(record["instant"], record["schema"], frozenset(record["known"]), record["firstActive"], groups)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidTable(f"{where} is not the plan of a merge of file groups: {error!r}") from error
+
+
+RESULT: Final = "result/0"
+"""Name of the results of all new groups: whoever made their base files has nothing more to do."""
+
+
+class ClusteringJournal(ServiceJournal[ClusteringPlan]):
+    """Reads and writes the objects of a table's clusterings: `services/clustering/<n>/`."""
+
+    SERVICE = "clustering"
+    PLAN = ClusteringPlan
 
 
 @dataclass(frozen=True, slots=True)
-class NewGroupResult:
-    """What became of a new group: the statistics of its base file, or why there is none."""
-
-    stat: WriteStat | None
-    failed: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MergeEnded:
-    """A merge of file groups that ended."""
+class ClusteringEnded:
+    """A clustering that ended."""
 
     instant: str
     """Its request time."""
-    end: MergeEnd
+    end: End
     why: str
     new_groups: int = 0
     replaced: frozenset[Group] = frozenset()
     """The file groups that nobody reads any more."""
     kept: frozenset[Group] = frozenset()
     """Those of its plan that stay: they were written to meanwhile, or cannot be merged."""
-
-
-def encode_results(results: Sequence[NewGroupResult]) -> bytes:
-    """The results of a plan's new groups, in their order."""
-    return json.dumps(
-        [{"failed": each.failed} if each.stat is None else {"stat": each.stat.to_avro()} for each in results]
-    ).encode()
-
-
-def decode_results(data: bytes, where: str) -> tuple[NewGroupResult, ...]:
-    """As `encode_results` made it. Raises InvalidTable."""
-    records = _load(data, where)
-    try:
-        return tuple(
-            NewGroupResult(WriteStat.from_avro(each["stat"]) if "stat" in each else None, each.get("failed"))
-            for each in records
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidTable(f"{where} has no results of a merge of file groups: {error!r}") from error
-
-
-def _load(data: bytes, where: str) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError as error:
-        raise InvalidTable(f"{where} cannot be read: {error}") from error

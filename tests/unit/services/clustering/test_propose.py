@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from bucketingest.hudi.timeline.instant_time import next_instant_time, parse_time
-from bucketingest.services.regroup.propose import free_time, newest_merge
-from bucketingest.services.regroup.records import MergeEnd
-from support.tables.services.regroupings import made, merge_groups, planned
+from bucketingest.services.clustering.propose import free_time, newest_clustering
+from bucketingest.services.protocol.records import End
+from support.tables.services.clustered import cluster, made, planned
 from support.tables.table_runs import offsets
 from support.tables.write_plans import row
-from unit.services.regroup.conftest import Scattered
+from unit.services.clustering.conftest import Scattered
 
 
 def at(milliseconds: int) -> str:
@@ -56,12 +56,12 @@ def test_the_time(
 
 
 def test_no_two_merges_share_a_time(given: Scattered) -> None:
-    assert newest_merge(given.storage) is None
-    first = merge_groups(given.storage).instant
+    assert newest_clustering(given.storage) is None
+    first = cluster(given.storage).instant
     given.table.attempt().run(offsets(8, 9), [row("new", at=9)])
     plan = planned(given.storage)
     assert plan is not None
-    assert plan.instant > first == newest_merge(given.storage)
+    assert plan.instant > first == newest_clustering(given.storage)
 
 
 def test_a_merge_is_complete_before_every_commit_that_came_while_its_files_were_made(given: Scattered) -> None:
@@ -70,7 +70,7 @@ def test_a_merge_is_complete_before_every_commit_that_came_while_its_files_were_
     merges, number = made(given.storage)
     given.table.attempt().run(offsets(8, 9), [row("new", region="us", at=9)])
     ended = merges.commit(number)
-    assert ended.end is MergeEnd.COMPLETED
+    assert ended.end is End.COMPLETED
     completed = {each.request_time: each.completion_time or "" for each in given.table.timeline().completed_commits}
     merged = completed.pop(ended.instant)
     assert not [time for time in completed.values() if ended.instant <= time < merged]

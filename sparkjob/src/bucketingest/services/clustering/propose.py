@@ -1,4 +1,4 @@
-"""Proposes a merge of small file groups: plans what is due on a table that was looked at. Nothing is written."""
+"""Proposes a clustering: plans what is due on a table that was looked at. Nothing is written."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from bucketingest.hudi.table.schema import schema_json
 from bucketingest.hudi.timeline.instant_time import format_time, newest_time, parse_time
 from bucketingest.index.assignment.plan import new_file_id
 from bucketingest.index.state.store import keeps_state
+from bucketingest.services.clustering.choose import ClusteringTriggers, Small, due_clustering, small_groups
+from bucketingest.services.clustering.records import ClusteredSlice, ClusteringJournal, ClusteringPlan, NewGroup
 from bucketingest.services.compaction.propose import TableNow, claimed
-from bucketingest.services.regroup.choose import MergeTriggers, Small, due_merges, small_groups
-from bucketingest.services.regroup.journal import MergeJournal
-from bucketingest.services.regroup.records import MergedSlice, MergePlan, NewGroup
 from bucketingest.storage import Storage
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -36,59 +35,59 @@ class SmallGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class MergeLook:
+class ClusteringLook:
     """What a look at the table found."""
 
     small: SmallGroups
-    plan: MergePlan | None
+    plan: ClusteringPlan | None
     """The merge that is due; None if nothing is."""
     damaged: tuple[Damaged, ...] = ()
     """Files that small file groups lack: these are not merged."""
 
 
-def count_small(found: TableNow, triggers: MergeTriggers) -> SmallGroups:
+def count_small(found: TableNow, triggers: ClusteringTriggers) -> SmallGroups:
     """The small file groups that may be merged."""
     counted = small_groups(found.view, found.busy, triggers).values()
     sizes = [[each.files.size for each in groups] for groups in counted]
     return SmallGroups(sum(map(len, sizes)), sum(map(sum, sizes)), max(map(len, sizes), default=0))
 
 
-def propose_merge(
+def propose_clustering(
     storage: Storage,
     found: TableNow,
-    triggers: MergeTriggers,
+    triggers: ClusteringTriggers,
     *,
     resting: Collection[Group] = (),
     size_max: int,
-) -> MergeLook:
+) -> ClusteringLook:
     """Plan the merge that is due. `resting`: file groups that are left as they are; `size_max`: bytes to merge.
 
     Only a table whose keys are looked up in a state: a bucket has one file group. Raises NewerFormat, and what reading
     a table raises.
     """
     if not keeps_state(found.table):
-        return MergeLook(SmallGroups(), None)
+        return ClusteringLook(SmallGroups(), None)
     busy, small = found.busy.union(resting), count_small(found, triggers)
-    due = due_merges(found.view, busy, triggers, size_max)
+    due = due_clustering(found.view, busy, triggers, size_max)
     instant = _instant(storage, found) if due else None
     if instant is None:
-        return MergeLook(small, None)
+        return ClusteringLook(small, None)
     groups = {each.group for merged in due for each in merged}
     damaged = found.damage(groups)
     if damaged:  # a merge would make the loss final
-        others = due_merges(found.view, busy.union(each.group for each in damaged), triggers, size_max)
+        others = due_clustering(found.view, busy.union(each.group for each in damaged), triggers, size_max)
         due = tuple(merged for merged in others if groups.issuperset(each.group for each in merged))
     if not due:
-        return MergeLook(small, None, damaged)
+        return ClusteringLook(small, None, damaged)
     new_groups = tuple(_new_group(each, instant, number) for number, each in enumerate(due))
-    plan = MergePlan(instant, schema_json(found.schema), found.known, found.timeline.first_active, new_groups)
-    return MergeLook(small, plan, damaged)
+    plan = ClusteringPlan(instant, schema_json(found.schema), found.known, found.timeline.first_active, new_groups)
+    return ClusteringLook(small, plan, damaged)
 
 
 def _instant(storage: Storage, found: TableNow) -> str | None:
     used = found.times(storage, claimed(storage)) | rollback_targets(storage, found.timeline)
     completed = {each.completion_time or "" for each in found.timeline.completed_commits}
-    return free_time(found.timeline.first_active, used, completed, newest_merge(storage))
+    return free_time(found.timeline.first_active, used, completed, newest_clustering(storage))
 
 
 def free_time(
@@ -114,9 +113,9 @@ def free_time(
     return None
 
 
-def newest_merge(storage: Storage) -> str | None:
+def newest_clustering(storage: Storage) -> str | None:
     """Request time of the newest merge; None before the first. Raises NewerFormat and InvalidTable."""
-    journal = MergeJournal(storage)
+    journal = ClusteringJournal(storage)
     plans = (journal.plan(number) for number in reversed(journal.numbers()))
     return next((plan.instant for plan in plans if plan is not None), None)
 
@@ -124,7 +123,7 @@ def newest_merge(storage: Storage) -> str | None:
 def _new_group(merged: tuple[Small, ...], instant: str, number: int) -> NewGroup:
     partition_path = merged[0].partition_path
     slices = tuple(
-        MergedSlice(
+        ClusteredSlice(
             each.file_id,
             None if each.files.base_file is None else str(each.files.base_file.name),
             tuple(str(log.name) for log in each.files.log_files),

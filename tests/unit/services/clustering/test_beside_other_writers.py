@@ -1,4 +1,4 @@
-"""A merge of file groups that others write to meanwhile: nothing of what they wrote is lost."""
+"""A clustering that others write to meanwhile: nothing of what they wrote is lost."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bucketingest.hudi.plans.clean_plan import CleanPlan
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, Instant, State
 from bucketingest.hudi.timeline.timeline import create_requested, path_of
-from bucketingest.services.compaction.records import End
-from bucketingest.services.errors import MergeInDoubt, PlanOutdated
-from bucketingest.services.regroup.journal import MergeJournal
-from bucketingest.services.regroup.records import MergeEnd
+from bucketingest.services.clustering.records import ClusteringJournal
+from bucketingest.services.errors import ClusteringInDoubt, PlanOutdated
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import StorageUnavailable
+from bucketingest.write.instants.records import CommitDecision
 from support.storage.crashing_storage import Crash
 from support.storage.passing_storage import PassingStorage
 from support.tables.clusterings import request_clustering
@@ -27,13 +27,13 @@ from support.tables.other_writers import (
     request_compaction,
     roll_back_completed,
 )
+from support.tables.services.clustered import cluster, clustering_holder, made, planned
 from support.tables.services.compactions import compact
-from support.tables.services.regroupings import made, merge_groups, merge_holder, planned
 from support.tables.services.snapshot import snapshot
 from support.tables.state.tables import amounts, insert_by_another
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
-from unit.services.regroup.conftest import Scattered
+from unit.services.clustering.conftest import Scattered
 
 
 def replacecommits(table: TestTable) -> int:
@@ -45,14 +45,14 @@ def test_an_update_of_ours_meanwhile_leaves_the_groups_as_they_are(given: Scatte
     groups = given.groups
     given.table.attempt().run(offsets(8, 9), [row("k1", amount=9, at=9)])
     ended = holder.commit(number)
-    assert (ended.end, ended.new_groups) == (MergeEnd.VOID, 0)
+    assert (ended.end, ended.new_groups) == (End.VOID, 0)
     assert ended.kept == {("eu", file_id) for file_id in groups["eu"]}
     assert given.groups == groups
     assert amounts(given.table)["k1"] == 9
     assert replacecommits(given.table) == 0
     given.rows = snapshot(given.storage)
     given.unchanged()
-    assert merge_groups(given.storage).end is MergeEnd.COMPLETED
+    assert cluster(given.storage).end is End.COMPLETED
     given.unchanged()
 
 
@@ -64,7 +64,7 @@ def test_new_groups_whose_old_ones_are_as_they_were_are_committed(given: Scatter
     before = given.groups
     attempt.run(offsets(9, 10), [row("u1", region="us", amount=9, at=9)])
     ended = holder.commit(number)
-    assert (ended.end, ended.new_groups) == (MergeEnd.COMPLETED, 1)
+    assert (ended.end, ended.new_groups) == (End.COMPLETED, 1)
     assert ended.kept == {("us", file_id) for file_id in before["us"]}
     assert given.groups["us"] == before["us"]
     assert amounts(given.table)["u1"] == 9
@@ -75,12 +75,12 @@ def test_new_groups_whose_old_ones_are_as_they_were_are_committed(given: Scatter
 def test_a_new_group_of_another_instant_is_in_nobodys_way(given: Scattered) -> None:
     holder, number = made(given.storage)
     given.table.attempt().run(offsets(8, 9), [row("new", at=9)])
-    assert holder.commit(number).end is MergeEnd.COMPLETED
+    assert holder.commit(number).end is End.COMPLETED
     given.rows = snapshot(given.storage)
     given.unchanged()
 
 
-def cluster(given: Scattered) -> None:
+def request_another(given: Scattered) -> None:
     file_id = min(given.groups["eu"])
     request_clustering(given.storage, next_time(given.table), [("eu", file_id)])
 
@@ -109,25 +109,25 @@ def archive_the_oldest(given: Scattered) -> None:
 
 
 def take_its_time(given: Scattered) -> None:
-    plan = MergeJournal(given.storage).plan(1)
+    plan = ClusteringJournal(given.storage).plan(1)
     assert plan is not None
     create_requested(given.storage, plan.instant)
 
 
 def roll_it_back(given: Scattered) -> None:
-    plan = MergeJournal(given.storage).plan(1)
+    plan = ClusteringJournal(given.storage).plan(1)
     assert plan is not None
     roll_back_completed(given.table, plan.instant)
 
 
 def roll_a_merged_instant_back(given: Scattered) -> None:
-    plan = MergeJournal(given.storage).plan(1)
+    plan = ClusteringJournal(given.storage).plan(1)
     assert plan is not None
     roll_back_completed(given.table, max(plan.merged_instants))
 
 
 def lose_a_file(given: Scattered) -> None:
-    plan = MergeJournal(given.storage).plan(1)
+    plan = ClusteringJournal(given.storage).plan(1)
     assert plan is not None
     given.storage.delete(plan.paths[0])
 
@@ -135,7 +135,7 @@ def lose_a_file(given: Scattered) -> None:
 @pytest.mark.parametrize(
     "happens",
     [
-        cluster,
+        request_another,
         delete_partition,
         start_a_write,
         start_a_restore,
@@ -149,13 +149,13 @@ def lose_a_file(given: Scattered) -> None:
 )
 def test_what_makes_a_merge_void(given: Scattered, happens: Callable[[Scattered], None]) -> None:
     holder, number = made(given.storage)
-    plan = MergeJournal(given.storage).plan(number)
+    plan = ClusteringJournal(given.storage).plan(number)
     assert plan is not None
     before = replacecommits(given.table)
     happens(given)
     happened = replacecommits(given.table) - before
     ended = holder.commit(number)
-    assert (ended.end, ended.replaced) == (MergeEnd.VOID, frozenset())
+    assert (ended.end, ended.replaced) == (End.VOID, frozenset())
     assert replacecommits(given.table) - before == happened
     assert not any(map(given.storage.exists, plan.paths))
 
@@ -163,7 +163,7 @@ def test_what_makes_a_merge_void(given: Scattered, happens: Callable[[Scattered]
 def test_a_compaction_meanwhile(given: Scattered) -> None:
     holder, number = made(given.storage)
     assert compact(given.storage) == [End.COMPLETED]
-    assert holder.commit(number).end is MergeEnd.VOID
+    assert holder.commit(number).end is End.VOID
     given.unchanged()
 
 
@@ -189,13 +189,13 @@ def test_a_paused_process_cannot_complete_it_after_the_next_start(given: Scatter
     def next_start() -> None:
         if others:
             insert_by_another(given.table, [row("k9", at=9)], file_id=min(given.groups["eu"]))
-        merge_holder(given.storage).settle()
+        clustering_holder(given.storage).settle()
         given.table.attempt().run(offsets(8, 9), [row("k1", amount=9, at=9)])
 
     paused = Paused(given.storage, suffix, next_start)
     _, number = made(given.storage)
-    with suppress(MergeInDoubt):
-        merge_holder(paused).commit(number)
+    with suppress(ClusteringInDoubt):
+        clustering_holder(paused).commit(number)
     assert amounts(given.table)["k1"] == 9
     assert ("k9" in amounts(given.table)) is others
     given.rows = snapshot(given.storage)
@@ -211,15 +211,15 @@ def test_an_undone_merge_stays_undone_whoever_comes_late(given: Scattered) -> No
 
     before = given.groups
     _, number = made(given.storage)
-    ended = merge_holder(Paused(given.storage, ".replacecommit", insert)).commit(number)
-    assert ended.end is MergeEnd.VOID
+    ended = clustering_holder(Paused(given.storage, ".replacecommit", insert)).commit(number)
+    assert ended.end is End.VOID
     assert given.groups == before
     assert "k9" in snapshot(given.storage)
-    decided = MergeJournal(given.storage).decision(number)
-    assert decided is not None
+    decided = ClusteringJournal(given.storage).decision(number)
+    assert isinstance(decided, CommitDecision)
     (path,) = [path for path in given.table.completed() if path.endswith(".replacecommit")]
     assert given.storage.get(path) != decided.content
-    assert merge_holder(given.storage).settle() is None
+    assert clustering_holder(given.storage).settle() is None
 
 
 class FailsAt(PassingStorage):
@@ -263,7 +263,7 @@ def test_a_merge_is_not_undone_once_a_clean_takes_the_old_files(
     given.table.attempt().run(offsets(8, 9), [row("k1", amount=9, at=9)])
     given.rows = snapshot(given.storage)
     _, number = made(given.storage)
-    merge = MergeJournal(given.storage).plan(number)
+    merge = ClusteringJournal(given.storage).plan(number)
     assert merge is not None
     old = merge.replaced
     plan = planned_compaction(given.table)
@@ -273,11 +273,11 @@ def test_a_merge_is_not_undone_once_a_clean_takes_the_old_files(
         raise StorageUnavailable("a test")
 
     with pytest.raises(StorageUnavailable):
-        merge_holder(Paused(given.storage, "/done", comes_to_light)).commit(number)
+        clustering_holder(Paused(given.storage, "/done", comes_to_light)).commit(number)
     cleans(given, old)
-    ended = merge_holder(given.storage).settle()
+    ended = clustering_holder(given.storage).settle()
     assert ended is not None
-    assert ended.end is MergeEnd.COMPLETED
+    assert ended.end is End.COMPLETED
     delete_files(given, old)
     assert snapshot(given.storage) == given.rows
 
@@ -287,11 +287,11 @@ def test_a_merge_is_not_undone_once_a_clean_takes_the_old_files(
 )
 def test_a_failure_after_the_decision_ends_the_job(given: Scattered, suffix: str, doubt: bool) -> None:
     _, number = made(given.storage)
-    with pytest.raises(MergeInDoubt if doubt else StorageUnavailable):
-        merge_holder(FailsAt(given.storage, suffix)).commit(number)
-    ended = merge_holder(given.storage).settle()
+    with pytest.raises(ClusteringInDoubt if doubt else StorageUnavailable):
+        clustering_holder(FailsAt(given.storage, suffix)).commit(number)
+    ended = clustering_holder(given.storage).settle()
     assert ended is not None
-    assert ended.end is (MergeEnd.COMPLETED if doubt else MergeEnd.VOID)
+    assert ended.end is (End.COMPLETED if doubt else End.VOID)
     given.unchanged()
     given.goes_on()
 
@@ -299,9 +299,9 @@ def test_a_failure_after_the_decision_ends_the_job(given: Scattered, suffix: str
 def test_a_second_merge_waits_for_the_first(given: Scattered) -> None:
     plan = planned(given.storage)
     assert plan is not None
-    merge_holder(given.storage).begin(plan)
+    clustering_holder(given.storage).begin(plan)
     with pytest.raises(PlanOutdated, match="has not ended"):
-        merge_holder(given.storage).begin(plan)
+        clustering_holder(given.storage).begin(plan)
 
 
 def test_a_lost_lease_decides_nothing(given: Scattered) -> None:
@@ -310,8 +310,8 @@ def test_a_lost_lease_decides_nothing(given: Scattered) -> None:
     def lost() -> None:
         raise Crash
 
-    holder = merge_holder(given.storage, utc_now)
+    holder = clustering_holder(given.storage, utc_now)
     holder._check_lease = lost
     with pytest.raises(Crash):
         holder.commit(number)
-    assert MergeJournal(given.storage).decision(number) is None
+    assert ClusteringJournal(given.storage).decision(number) is None

@@ -1,4 +1,4 @@
-"""Merges of file groups among the other services: the state, the clean, the archive, and the loop of a job."""
+"""Clusterings among the other services: the state, the clean, the archive, and the loop of a job."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean, held_back
+from bucketingest.services.clustering.execute import ClusteringExecutor
+from bucketingest.services.clustering.inline import InlineClustering, MakeBaseFiles
+from bucketingest.services.clustering.records import ClusteringJournal
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.compaction.holder import KEPT_FOR
-from bucketingest.services.regroup.execute import make_base_files
-from bucketingest.services.regroup.inline import InlineMerges, MakeBaseFiles
-from bucketingest.services.regroup.journal import MergeJournal
-from bucketingest.services.regroup.records import MergeEnd
+from bucketingest.services.protocol.journal import KEPT_FOR
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
 from bucketingest.write.covering.covered_table import CoveredTable
-from support.tables.services.regroupings import PAIRS, made, merge_groups, merge_holder, planned
+from support.tables.services.clustered import PAIRS, cluster, clustering_holder, made, planned
 from support.tables.services.serving_job import Job
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import offsets
 from support.tables.write_plans import WITH_DELETES, definition, row
-from unit.services.regroup.conftest import Scattered
+from unit.services.clustering.conftest import Scattered
 
 SELDOM = CompactionTriggers(log_files=1000, log_ratio=1000.0, log_age=timedelta(days=9))
 
@@ -57,7 +57,7 @@ def test_look_ups_find_the_new_group_and_read_no_other(given: Scattered) -> None
     given.table.attempt().run(offsets(8, 9), [row("k3", at=9, deleted=True)], schema=WITH_DELETES)
     covered = CoveredTable(given.storage, StateRules(report_duplicates=False))
     fold(covered, given)
-    merge_groups(given.storage)
+    cluster(given.storage)
     (new,) = given.groups["eu"]
     read: list[str] = []
 
@@ -93,7 +93,7 @@ def test_a_large_group_beside_merged_ones_is_not_read_again(given: Scattered) ->
     assert large is not None
     sizes = {group.file_id: group.latest.size for group in view_of(given) if group.latest is not None}
     triggers = replace(PAIRS, target_bytes=2 * sizes[large], small_percent=50)
-    assert ("eu", large) not in merge_groups(given.storage, triggers).replaced
+    assert ("eu", large) not in cluster(given.storage, triggers).replaced
     with patch.object(loading, "keys_of_rows", keys):
         fold(covered, given)
     assert large not in read
@@ -103,7 +103,7 @@ def test_a_large_group_beside_merged_ones_is_not_read_again(given: Scattered) ->
 
 def test_replaced_files_stay_as_long_as_readers_may_read_them(given: Scattered) -> None:
     old = given.groups["eu"]
-    merge_groups(given.storage)
+    cluster(given.storage)
     given.table.attempt().run(offsets(8, 9), [row("k0", at=9)])
     given.rows = snapshot(given.storage)
     guarded = Guarded(given.storage, nullcontext, lambda: None)
@@ -121,19 +121,19 @@ def test_replaced_files_stay_as_long_as_readers_may_read_them(given: Scattered) 
 def test_the_archive_keeps_an_instant_whose_files_may_still_come(given: Scattered) -> None:
     plan = planned(given.storage)
     assert plan is not None
-    number = merge_holder(given.storage).begin(plan)
+    number = clustering_holder(given.storage).begin(plan)
     assert plan.instant in held_back(given.storage, datetime.now(UTC)).kept
-    merge_holder(given.storage).settle()
+    clustering_holder(given.storage).settle()
     assert "may still put one" in held_back(given.storage, datetime.now(UTC)).kept[plan.instant]
     assert plan.instant not in held_back(given.storage, datetime.now(UTC) + timedelta(hours=25)).kept, "nothing comes"
-    journal = MergeJournal(given.storage)
-    assert journal.done(number) is MergeEnd.VOID
+    journal = ClusteringJournal(given.storage)
+    assert journal.done(number) is End.VOID
 
     attempt = given.table.attempt()
     attempt.run(offsets(8, 9), [row("k1", at=8)])
     holder, number = made(given.storage)
     attempt.run(offsets(9, 10), [row("k1", at=9)])
-    assert holder.commit(number).end is MergeEnd.VOID
+    assert holder.commit(number).end is End.VOID
     assert set(held_back(given.storage, datetime.now(UTC)).kept) == {plan.instant}, (
         "whoever recorded its result has nothing more to do"
     )
@@ -146,7 +146,7 @@ def test_a_file_that_comes_late_into_a_replaced_group_stays_invisible_for_a_day(
         for info in given.storage.list("eu")
         if info.path.endswith(".parquet") and info.path.rpartition("/")[2][:38] in given.groups["eu"]
     )
-    replacing = merge_groups(given.storage).instant
+    replacing = cluster(given.storage).instant
     attempt = given.table.attempt()
     for number in range(8, 11):
         attempt.run(offsets(number, number + 1), [row(f"new{number}", region="us", at=9)])
@@ -171,31 +171,31 @@ def test_a_file_that_comes_late_into_a_replaced_group_stays_invisible_for_a_day(
 def test_files_that_a_paused_process_puts_late_are_swept(given: Scattered) -> None:
     plan = planned(given.storage)
     assert plan is not None
-    merge_holder(given.storage).begin(plan)
-    merge_holder(given.storage).settle()
+    clustering_holder(given.storage).begin(plan)
+    clustering_holder(given.storage).settle()
     given.storage.create(plan.paths[0], b"late")
-    merge_holder(given.storage).sweep()
+    clustering_holder(given.storage).sweep()
     assert not given.storage.exists(plan.paths[0])
     given.storage.create(plan.paths[0], b"later still")
-    merge_holder(given.storage).start()
+    clustering_holder(given.storage).start()
     assert not given.storage.exists(plan.paths[0]), "each start looks, too"
     days_later = datetime.now(UTC) + timedelta(days=2)
-    merge_holder(given.storage, lambda: days_later).sweep()
-    assert MergeJournal(given.storage).numbers() == [1], "the newest ones stay, so that no number comes twice"
+    clustering_holder(given.storage, lambda: days_later).sweep()
+    assert ClusteringJournal(given.storage).numbers() == [1], "the newest ones stay, so that no number comes twice"
     attempt = given.table.attempt()
     for number in range(8, 11):
         attempt.run(offsets(number, number + 1), [row("k1", at=number)])
         again = planned(given.storage)
         assert again is not None
-        merge_holder(given.storage).begin(again)
-        merge_holder(given.storage).settle()
-    merge_holder(given.storage, lambda: days_later).sweep()
-    assert MergeJournal(given.storage).numbers() == [2, 3, 4]
+        clustering_holder(given.storage).begin(again)
+        clustering_holder(given.storage).settle()
+    clustering_holder(given.storage, lambda: days_later).sweep()
+    assert ClusteringJournal(given.storage).numbers() == [2, 3, 4]
 
 
 def test_the_base_files_of_a_merge_that_was_committed_are_not_swept(given: Scattered) -> None:
-    merge_groups(given.storage)
-    merge_holder(given.storage).sweep()
+    cluster(given.storage)
+    clustering_holder(given.storage).sweep()
     given.unchanged()
 
 
@@ -206,8 +206,8 @@ def job(given: Scattered) -> Job:
     return job
 
 
-def merges(job: Job) -> InlineMerges:
-    return InlineMerges(job.table.storage, merge_holder(job.table.storage), PAIRS, lambda: job.now)
+def merges(job: Job) -> InlineClustering:
+    return InlineClustering(job.table.storage, clustering_holder(job.table.storage), PAIRS, lambda: job.now)
 
 
 def test_a_job_merges_small_groups_between_micro_batches(given: Scattered, job: Job) -> None:
@@ -217,7 +217,7 @@ def test_a_job_merges_small_groups_between_micro_batches(given: Scattered, job: 
     assert len(given.groups["eu"]) == 1
     given.unchanged()
     last = job.reports[-1]
-    assert (last.group_merges, last.merged_groups, last.failures) == (1, before - 1, 0)
+    assert (last.clusterings, last.merged_groups, last.failures) == (1, before - 1, 0)
     assert last.small_groups is not None
     assert (last.small_groups.groups, last.small_groups.most) == (2, 1)
     given.goes_on()
@@ -267,18 +267,18 @@ def test_a_merge_is_committed_between_two_instants_though_one_is_open_nearly_alw
     assert services.is_due(), "before the next instant"
     services.step()
     assert len(given.groups["eu"]) == 1
-    assert job.reports[-1].group_merges == 1
+    assert job.reports[-1].clusterings == 1
     assert set(snapshot(given.storage)) == {*given.rows, "u1"}
 
 
 def test_a_merge_whose_process_died_is_void_at_the_next_look(given: Scattered, job: Job) -> None:
     plan = planned(given.storage)
     assert plan is not None
-    number = merge_holder(given.storage).begin(plan)
-    make_base_files(given.storage, number)
+    number = clustering_holder(given.storage).begin(plan)
+    ClusteringExecutor(given.storage, number).run()
     services = job.services(SELDOM, merges=merges(job))
     job.pass_time(services, looks=1)
-    assert MergeJournal(given.storage).done(number) is MergeEnd.VOID
+    assert ClusteringJournal(given.storage).done(number) is End.VOID
     assert not any(map(given.storage.exists, plan.paths))
     job.attempt.run(offsets(8, 9), [row("k1", at=8)])
     given.rows = snapshot(given.storage)

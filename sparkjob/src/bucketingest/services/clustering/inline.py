@@ -1,4 +1,4 @@
-"""Merges of file groups beside a job's other table services: what it asks for at each look, and what became of it."""
+"""Clusterings beside a job's other table services: what it asks for at each look, and what became of it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Final
 
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.hudi.table.file_view import Group
+from bucketingest.services.clustering.choose import ClusteringTriggers
+from bucketingest.services.clustering.execute import ClusteringExecutor
+from bucketingest.services.clustering.holder import ClusteringHolder
+from bucketingest.services.clustering.propose import ClusteringLook, propose_clustering
+from bucketingest.services.clustering.records import ClusteringEnded, ClusteringPlan
 from bucketingest.services.compaction.propose import TableNow
 from bucketingest.services.errors import PlanOutdated
-from bucketingest.services.regroup.choose import MergeTriggers
-from bucketingest.services.regroup.execute import make_base_files
-from bucketingest.services.regroup.holder import MergeHolder
-from bucketingest.services.regroup.propose import MergeLook, propose_merge
-from bucketingest.services.regroup.records import MergeEnd, MergeEnded, MergePlan
+from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -29,16 +30,16 @@ _REST: Final = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
-class MergeWish:
+class ClusteringWish:
     """What a look at the table should find."""
 
-    triggers: MergeTriggers
+    triggers: ClusteringTriggers
     resting: frozenset[Group] = frozenset()
     size_max: int = _SIZE_MAX
 
-    def look(self, storage: Storage, found: TableNow) -> MergeLook:
-        """Look; raises as `propose_merge`."""
-        return propose_merge(storage, found, self.triggers, resting=self.resting, size_max=self.size_max)
+    def look(self, storage: Storage, found: TableNow) -> ClusteringLook:
+        """Look; raises as `propose_clustering`."""
+        return propose_clustering(storage, found, self.triggers, resting=self.resting, size_max=self.size_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,54 +58,54 @@ class MakeBaseFiles:
 
     def run(self, _: Callable[[int, int], None]) -> Made:
         """Carry the request out."""
-        make_base_files(self.storage, self.number)
+        ClusteringExecutor(self.storage, self.number).run()
         return Made(self.number)
 
 
 @dataclass(slots=True)
-class InlineMerges:
+class InlineClustering:
     """The merges of a running job, one at a time. Not used by two threads."""
 
     storage: Storage
-    holder: MergeHolder
-    triggers: MergeTriggers
+    holder: ClusteringHolder
+    triggers: ClusteringTriggers
     forward: Callable[[], float] = forward_seconds
     _resting: dict[Group, float] = field(default_factory=dict)
     _size_max: int = _SIZE_MAX
 
-    def wish(self) -> MergeWish:
+    def wish(self) -> ClusteringWish:
         """For the next look."""
         since = self.forward() - _REST.total_seconds()
         self._resting = {group: at for group, at in self._resting.items() if at > since}
-        return MergeWish(self.triggers, frozenset(self._resting), self._size_max)
+        return ClusteringWish(self.triggers, frozenset(self._resting), self._size_max)
 
-    def begin(self, plan: MergePlan) -> MakeBaseFiles | None:
+    def begin(self, plan: ClusteringPlan) -> MakeBaseFiles | None:
         """Plan the merge; what must be done first. None: something came between."""
         try:
             number = self.holder.begin(plan)
         except PlanOutdated as error:
-            log.info("file groups not merged", extra={"reason": str(error)})
+            log.info("clustering not begun", extra={"reason": str(error)})
             return None
         extra = {"instant": plan.instant, "file_groups": len(plan.replaced), "new_file_groups": len(plan.new_groups)}
-        log.info("merging file groups", extra={**extra, "bytes": plan.size})
+        log.info("clustering", extra={**extra, "bytes": plan.size})
         return MakeBaseFiles(self.storage, number)
 
-    def end(self, made: Made) -> MergeEnded:
-        """Commit it. Raises as `MergeHolder.commit`."""
+    def end(self, made: Made) -> ClusteringEnded:
+        """Commit it. Raises as `ClusteringHolder.commit`."""
         ended = self.holder.commit(made.number)
         self._learn(ended)
         return ended
 
     def settle(self) -> None:
         """End the merge whose base files were not made: no process of this job makes them any more. Raises as
-        `MergeHolder.settle`.
+        `ClusteringHolder.settle`.
         """
         ended = self.holder.settle(maker_has_ended=True)
         if ended is not None:
             self._learn(ended)
 
-    def _learn(self, ended: MergeEnded) -> None:
+    def _learn(self, ended: ClusteringEnded) -> None:
         self._resting |= dict.fromkeys(ended.kept, self.forward())
         # A shorter merge meets fewer updates.
-        interrupted = bool(ended.kept) or ended.end is MergeEnd.VOID
+        interrupted = bool(ended.kept) or ended.end is End.VOID
         self._size_max = max(self._size_max // 2, _SIZE_MIN) if interrupted else min(self._size_max * 2, _SIZE_MAX)
