@@ -280,7 +280,7 @@ def test_a_newer_release_is_not_interfered_with(given: Written) -> None:
     started(given.storage)
     journal = CompactionJournal(given.storage)
     path = journal.path(max(journal.numbers()), "plan")
-    given.storage.put(path, given.storage.get(path).replace(b'"version": 2', b'"version": 3', 1))
+    given.storage.put(path, given.storage.get(path).replace(b'"version": 1', b'"version": 2', 1))
     with pytest.raises(NewerFormat, match="newer release"):
         holder(given.storage).advance()
 
