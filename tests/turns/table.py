@@ -26,8 +26,9 @@ from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.index.state.store import forget_state
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
+from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.handover import hand_over, log_only_groups
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage, open_storage
 from support.oracle import hudi_rs
@@ -228,14 +229,14 @@ class SharedTable:
         self.unsure.clear()
 
     def _clean(self, _: random.Random) -> None:
-        cleaned = clean(Guarded.to_read(self.storage), Retention(versions=1))
+        cleaned = clean(Guarded(self.storage), Retention(versions=1))
         self.counts["files that we cleaned"] += sum(result.files for result in cleaned.results)
 
     def _archive(self, chance: random.Random) -> None:
         self._compact(
             chance
         )  # hudi-rs does not read the history: a file group without a base file would lose log files
-        results = archive_old(Guarded.to_read(self.storage), ArchiveRules(keep_min=4, min_age=timedelta(0)))
+        results = archive_old(Guarded(self.storage), ArchiveRules(keep_min=4, min_age=timedelta(0)))
         self.counts["instants that we archived"] += sum(len(result.instants) for result in results)
 
     def _merge(self, _: random.Random) -> None:

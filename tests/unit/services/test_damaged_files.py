@@ -16,10 +16,11 @@ from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.execute import choose_now
-from bucketingest.services.clean_and_archive import Guarded, archive_old
+from bucketingest.services.clean_and_archive import archive_old
 from bucketingest.services.clustering.propose import propose_clustering
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.propose import TableNow, propose
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
 from support.tables.services.clustered import PAIRS
@@ -81,14 +82,14 @@ def test_the_slice_before_a_base_file_that_was_cut_is_not_cleaned() -> None:
     storage = written(base_files=True).storage
     assert compact(storage) == [End.COMPLETED]
     nothing = Retention(versions=1)
-    before = choose_now(storage, nothing)
+    before = choose_now(Guarded(storage), nothing)
     assert before.plan is not None
     cut = next(each for each in groups(storage) if (each.partition_path, each.file_id) in before.plan.groups)
     assert cut.latest is not None
     assert cut.latest.base_file is not None
     path = cut.latest.base_file.path
     storage.put(path, storage.get(path)[:100])
-    choice = choose_now(storage, nothing)
+    choice = choose_now(Guarded(storage), nothing)
     assert (cut.partition_path, cut.file_id) not in (frozenset() if choice.plan is None else choice.plan.groups)
     assert [each.why for each in choice.kept if each.file_id == cut.file_id] == [
         "a file of its file group's newest slice is gone or cut"

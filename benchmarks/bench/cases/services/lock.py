@@ -19,8 +19,9 @@ from bench.sides.client import wait_until_quiet
 from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
+from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.storage import Storage, open_storage
 from devservers.s3 import S3Server
 from support.storage.far_storage import FarStorage
@@ -78,7 +79,7 @@ def _make(path: Path) -> None:
     )
     aged.run(_COMMITS)
     aged.table.attempt(clock=lambda: aged.now)  # its start checks the last compaction
-    clean(Guarded.to_read(open_storage(str(path))), Retention(versions=1))
+    clean(Guarded(open_storage(str(path))), Retention(versions=1))
 
 
 @contextmanager

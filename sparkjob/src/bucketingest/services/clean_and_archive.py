@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Collection, Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime
-from typing import Final, Self
+from typing import Final
 
 from bucketingest.hudi.damage.compare import Damaged
 from bucketingest.hudi.damage.look import damage_of_table
 from bucketingest.hudi.history.archived import hidden_writes
 from bucketingest.hudi.history.manifest import load_manifest
 from bucketingest.hudi.history.writer import settle
-from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.rollback.plan import rolled_back_instants
-from bucketingest.hudi.rollback.rollback import Lock, rollback_targets
+from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.hudi.timeline.instant import ROLLBACK
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
@@ -30,9 +28,10 @@ from bucketingest.services.archive.facts import read_facts
 from bucketingest.services.archive.horizon import read_horizon
 from bucketingest.services.archive.idle import idle_pipelines, look_for, retire
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean.execute import CleanDecisions, Cleaned, CleanOptions, clean_table
+from bucketingest.services.clean.execute import CleanDecisions, Cleaned, clean_table
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.clustering.records import RESULT, ClusteringJournal
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import NotFound, Storage
@@ -48,27 +47,6 @@ _VOID: Final = frozenset({"aborted", "overtaken"})
 _ONLY_WHAT_HIDES: Final = ArchiveRules(keep_min=sys.maxsize)
 
 
-@dataclass(frozen=True, slots=True)
-class Guarded:
-    """A table, and what guards each change of it."""
-
-    storage: Storage
-    lock: Lock
-    """Makes a context that holds Hudi's lock of the table."""
-    check: Callable[[], None]
-    """Raises if the lease or the lock was lost."""
-    clock: Callable[[], datetime] = utc_now
-    running: str = ""
-    """Name of the pipeline whose job runs meanwhile. It looks itself for what others took from it: what is marked
-    without its knowledge it would take for ingested again.
-    """
-
-    @classmethod
-    def to_read(cls, storage: Storage) -> Self:
-        """A table that is only looked at."""
-        return cls(storage, nullcontext, lambda: None)
-
-
 def clean(table: Guarded, retention: Retention) -> Cleaned:
     """Finish pending cleans, then delete what the retention does not keep. May be repeated after a failure.
 
@@ -76,7 +54,7 @@ def clean(table: Guarded, retention: Retention) -> Cleaned:
     """
     refuse_changed_table(table.storage)
     remove_put_back(table)
-    cleaned = clean_table(table.storage, retention, CleanOptions(table.lock, table.check, clock=table.clock))
+    cleaned = clean_table(table, retention)
     decisions = CleanDecisions(table.storage)
     for number in decisions.expired(table.clock()):
         decisions.forget(number)
@@ -136,7 +114,7 @@ def _look_for_all(table: Guarded) -> None:
 
 def _archive(table: Guarded, rules: ArchiveRules, damaged: Collection[Damaged] = ()) -> ArchiveResult:
     held = replace(held_back(table.storage, table.clock(), damaged), retired=_retired(table, rules))
-    return archive(table.storage, held, lock=table.lock, check=table.check, rules=rules, clock=table.clock)
+    return archive(table, held, rules)
 
 
 def archive_plan(table: Guarded, rules: ArchiveRules | None = None, damaged: Collection[Damaged] = ()) -> ArchiveChoice:

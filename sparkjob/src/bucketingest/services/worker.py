@@ -32,7 +32,7 @@ from bucketingest.lease.stored import StoredLease
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.archive.pins import pins
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
+from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.clustering.holder import ClusteringHolder
 from bucketingest.services.clustering.inline import ClusteringWish, MakeBaseFiles
 from bucketingest.services.clustering.propose import ClusteringLook
@@ -45,6 +45,7 @@ from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.foreign import ForeignServices, foreign_services
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.spec.job_report import Pin
 from bucketingest.storage import Storage

@@ -26,12 +26,13 @@ from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, clean
+from bucketingest.services.clean_and_archive import clean
 from bucketingest.services.clustering.choose import ClusteringTriggers
 from bucketingest.services.clustering.execute import ClusteringExecutor
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.work import Work
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle

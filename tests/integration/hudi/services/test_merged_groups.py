@@ -19,9 +19,10 @@ from bucketingest.hudi.timeline.instant import REPLACE_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
+from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.clustering.choose import ClusteringTriggers
 from bucketingest.services.clustering.records import ClusteringJournal
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage, open_storage

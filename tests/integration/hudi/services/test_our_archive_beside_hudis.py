@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ from bucketingest.hudi.timeline.ocf import read_record
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveRules, Held
 from bucketingest.services.archive.execute import ArchiveResult, archive
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.storage import Storage, open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
@@ -102,7 +102,7 @@ class Table:
         if cleans:
             path = path_of(cleans[-1])
             retained = read_record(self.storage.get(path), path)["earliestCommitToRetain"]
-        return archive(storage or self.storage, Held(retained), lock=nullcontext, check=lambda: None, rules=rules)
+        return archive(Guarded(storage or self.storage), Held(retained), rules)
 
     def judge(self, hudi: HudiOracle) -> None:
         assert_read_alike(hudi, self.path, self.expected(), KEY)

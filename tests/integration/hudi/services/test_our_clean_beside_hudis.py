@@ -17,7 +17,8 @@ from bucketingest.hudi.timeline.instant import CLEAN, DELTA_COMMIT, Instant
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean.execute import CleanOptions, choose_now, clean_table, finish_pending, request
+from bucketingest.services.clean.execute import choose_now, clean_table, finish_pending, request
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
@@ -72,10 +73,11 @@ class Table:
         """That of the commit with this number."""
         return [each for each in Timeline.load(self.storage).completed if each.action == DELTA_COMMIT][at - 1]
 
-    def since(self, at: int) -> tuple[Retention, CleanOptions]:
+    def since(self, at: int) -> tuple[Guarded, Retention]:
         """Retains all from this commit on."""
         now = datetime.now(UTC)
-        return Retention(retain=now - parse_time(self.instant(at).request_time)), CleanOptions(clock=lambda: now)
+        retention = Retention(retain=now - parse_time(self.instant(at).request_time))
+        return Guarded(self.storage, clock=lambda: now), retention
 
     def cleans(self) -> list[Instant]:
         return [each for each in Timeline.load(self.storage).instants if each.action == CLEAN]
@@ -116,7 +118,7 @@ def test_readers_keep_what_they_need_and_hudis_clean_goes_on_from_ours(hudi: Hud
     before = table.data()
     backup = table.path.with_name("backup")
     shutil.copytree(table.path, backup)
-    done = clean_table(table.storage, *table.since(3))
+    done = clean_table(*table.since(3))
     deleted = before - table.data()
     assert done.choice.kept == ()
     assert done.choice.limit.instant == table.instant(3)
@@ -139,7 +141,7 @@ def test_readers_keep_what_they_need_and_hudis_clean_goes_on_from_ours(hudi: Hud
     assert [each.is_completed for each in table.cleans()] == [True, True]
     assert_read_alike(hudi, table.path, table.expected.table(), KEY)
 
-    clean_table(table.storage, Retention(versions=1))
+    clean_table(Guarded(table.storage), Retention(versions=1))
     assert not table.data() & set(again)
     assert_read_alike(hudi, table.path, table.expected.table(), KEY)
 
@@ -157,7 +159,7 @@ def test_hudis_pending_clean_is_finished_by_us(hudi: HudiOracle, table: Table) -
         shutil.copy2(backup / path, table.path / path)
     table.storage.delete(path_of(clean))
 
-    (result,) = finish_pending(table.storage)
+    (result,) = finish_pending(Guarded(table.storage))
     assert (result.request_time, result.files) == (clean.request_time, len(gone))
     assert before - table.data() == gone
     (ours,) = table.cleans()
@@ -176,9 +178,9 @@ def test_hudis_pending_clean_is_finished_by_us(hudi: HudiOracle, table: Table) -
 
 def test_our_pending_clean_is_finished_by_hudi(hudi: HudiOracle, table: Table) -> None:
     before = table.data()
-    plan = choose_now(table.storage, *table.since(3)).plan
+    plan = choose_now(*table.since(3)).plan
     assert plan is not None
-    clean = request(table.storage, plan)
+    clean = request(Guarded(table.storage), plan)
     assert (table.path / TIMELINE_DIRECTORY / f"{clean}.clean.requested").exists()
     hudi.clean(table.path, THEIRS, retain_commits=9)
     assert before - table.data() == set(plan.paths)
@@ -192,14 +194,14 @@ def test_our_pending_clean_is_finished_by_hudi(hudi: HudiOracle, table: Table) -
     assert (metadata.earliest, metadata.last_completed) == (plan.earliest.request_time, plan.last_completed)
     assert read_clean_plan(table.storage, clean) == plan
     table.judge(hudi, first=3)
-    assert clean_table(table.storage, *table.since(3)).results == ()
+    assert clean_table(*table.since(3)).results == ()
 
 
 def test_hudis_savepoint_keeps_its_files(hudi: HudiOracle, table: Table) -> None:
     time = table.instant(2).request_time
     hudi.sql(f"call create_savepoint(path => '{table.path}', commit_time => '{time}')", THEIRS.session_conf())
     before = table.data()
-    done = clean_table(table.storage, *table.since(3))
+    done = clean_table(*table.since(3))
     deleted = before - table.data()
     assert {each.why for each in done.choice.kept} == {f"savepoint {time} keeps it"}
     first = table.instant(1).request_time

@@ -15,7 +15,7 @@ from bucketingest.hudi.timeline import heartbeat
 from bucketingest.lease.record import LeaseError, LeaseLost
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
+from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.clustering.choose import ClusteringTriggers
 from bucketingest.services.clustering.execute import ClusteringExecutor
 from bucketingest.services.clustering.holder import ClusteringHolder
@@ -30,6 +30,7 @@ from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.errors import CleanRefused, ClusteringInDoubt
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.write.errors import FencedOut
 from support.simulation.job.local_faults import ExecutorView

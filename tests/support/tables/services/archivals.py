@@ -16,6 +16,7 @@ from bucketingest.hudi.timeline.instant import CLEAN, ROLLBACK, Instant
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.choose import ArchiveRules, Held
 from bucketingest.services.archive.execute import ArchiveResult, archive
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.storage import Storage
 from support.tables.services.old_timelines import NOW, at, old_table
 
@@ -38,7 +39,7 @@ def run(
     lock: Lock = nullcontext,
 ) -> ArchiveResult:
     """One run, at the moment `NOW`."""
-    return archive(storage, held or Held(), lock=lock, check=check, rules=rules, clock=lambda: NOW)
+    return archive(Guarded(storage, lock, check, lambda: NOW), held or Held(), rules)
 
 
 def table() -> Storage:

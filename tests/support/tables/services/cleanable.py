@@ -25,14 +25,14 @@ def three_slices() -> StoredTable:
 
 
 def planned(table: StoredTable) -> set[str]:
-    plan = choose_now(table.storage, HOUR, table.options()).plan
+    plan = choose_now(table.guarded(), HOUR).plan
     return set() if plan is None else set(plan.paths)
 
 
 def pending_clean(table: StoredTable) -> str:
-    plan = choose_now(table.storage, HOUR, table.options()).plan
+    plan = choose_now(table.guarded(), HOUR).plan
     assert plan is not None
-    return request(table.storage, plan, table.options())
+    return request(table.guarded(), plan)
 
 
 def metadata(table: StoredTable) -> CleanMetadata:

@@ -13,7 +13,7 @@ from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, REPLACE_COMMIT
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.clean.execute import CleanOptions
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.storage import Storage, open_storage
 from support.simulation.records import container
 from support.storage.dated_storage import DatedStorage
@@ -41,8 +41,8 @@ class StoredTable:
         self.time += timedelta(seconds=1)
         return self.time
 
-    def options(self, **changes: object) -> CleanOptions:
-        return CleanOptions(**{"clock": self.clock, **changes})  # type: ignore[arg-type]
+    def guarded(self, storage: Storage | None = None, **changes: object) -> Guarded:
+        return Guarded(storage or self.storage, **{"clock": self.clock, **changes})  # type: ignore[arg-type]
 
     def timeline(self) -> Timeline:
         return Timeline.load(self.storage)

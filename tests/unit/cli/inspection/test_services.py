@@ -17,9 +17,10 @@ from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, archive_plan
+from bucketingest.services.clean_and_archive import archive_plan
 from bucketingest.services.clustering.choose import ClusteringTriggers
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.storage import Storage, open_storage
 from support.jobs.commands import Command
 from support.tables.fixtures import unpack_fixture
@@ -122,7 +123,7 @@ def test_what_keeps_instants_on_the_timeline_that_are_old_enough_to_leave_it(tmp
     before = {info.path for info in storage.list()}
     due = services(storage).due
     assert due.archive_instants == 3
-    first = archive_plan(Guarded.to_read(storage)).pins[0]
+    first = archive_plan(Guarded(storage)).pins[0]
     assert (due.archive_pins[0].instant, due.archive_pins[0].why) == (first.instant, first.why)
     assert "a log file of it is in a slice that is not cleaned" in first.why
     text = command("inspect", storage.url).out

@@ -11,7 +11,8 @@ from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import DataFile, load_file_view
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, clean
+from bucketingest.services.clean_and_archive import clean
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
 from support.tables.services.compactions import Written, compact, written
@@ -93,7 +94,7 @@ def test_what_another_process_cleans_between_the_look_at_the_timeline_and_at_the
     storage = written(base_files=True).storage
     before = Timeline.load(storage)
     assert compact(storage) == [End.COMPLETED]
-    clean(Guarded.to_read(storage), Retention(versions=1))
+    clean(Guarded(storage), Retention(versions=1))
     view = load_file_view(storage, before)
     assert look_for_damage(storage, before, view, frozenset()).damaged == ()
 

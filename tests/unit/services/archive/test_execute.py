@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -22,6 +22,7 @@ from bucketingest.services.archive import execute
 from bucketingest.services.archive.choose import Held
 from bucketingest.services.archive.execute import ArchiveResult, archive
 from bucketingest.services.archive.horizon import read_horizon
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.storage import Data
 from bucketingest.write.instants.commit_content import RANGES
 from bucketingest.write.pipeline_names import PIPELINE
@@ -35,7 +36,6 @@ from support.tables.services.archivals import (
     paths,
     run,
     table,
-    unchecked,
 )
 from support.tables.services.old_timelines import NOW, at, finish, finished, old_table, timeline_files
 
@@ -124,7 +124,7 @@ def test_a_write_that_becomes_old_during_the_run_waits_for_the_next() -> None:
         finish(storage, time, schema="{}")
     ages = iter([timedelta(minutes=-86), *[timedelta()] * 9])
     held, rules = Held(), replace(RULES, min_age=timedelta(minutes=60))
-    result = archive(storage, held, lock=nullcontext, check=unchecked, rules=rules, clock=lambda: NOW + next(ages))
+    result = archive(Guarded(storage, clock=lambda: NOW + next(ages)), held, rules)
     assert [instant.request_time for instant in result.instants] == WRITES
     again = run(storage)
     assert again.instants == ()

@@ -16,7 +16,8 @@ from bucketingest.services.archive.choose import Pin as ArchivePin
 from bucketingest.services.archive.pins import pins
 from bucketingest.services.clean.choose import Choice, Kept, Retention
 from bucketingest.services.clean.earliest import Limit
-from bucketingest.services.clean_and_archive import Guarded, archive_old, clean
+from bucketingest.services.clean_and_archive import archive_old, clean
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.spec.job_report import Pin
 from support.tables.other_writers import next_time
 from support.tables.services.compactions import compact

@@ -14,9 +14,10 @@ from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.services.clean import execute
 from bucketingest.services.clean.execute import CleanDecisions, clean_table, run
 from bucketingest.storage import StorageUnavailable
-from bucketingest.write.instants.records import CommitDecision, Decision
+from bucketingest.write.instants.records import CommitDecision
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
+from support.storage.passing_storage import PassingStorage
 from support.tables.services.cleanable import metadata, pending_clean, planned, three_slices
 from support.tables.services.named_slices import HOUR
 from support.tables.services.stored_slices import StoredTable
@@ -29,9 +30,9 @@ def test_after_a_crash_at_any_change_the_next_one_finishes_it(monkeypatch: pytes
         before, gone = table.data(), planned(table)
         crashing = CrashingStorage(table.storage, dies_at)
         with suppress(Crash):
-            clean_table(crashing, HOUR, table.options())
+            clean_table(table.guarded(crashing), HOUR)
         assert before - table.data() <= gone
-        results = clean_table(table.storage, HOUR, table.options()).results
+        results = clean_table(table.guarded(), HOUR).results
         assert table.data() == before - gone, dies_at
         (clean,) = table.cleans()
         assert clean.is_completed
@@ -56,8 +57,8 @@ def test_after_a_failed_change_the_next_call_finishes_it(after_effect: bool) -> 
         numbers = iter(range(10**6))
         flaky = FlakyStorage(table.storage, lambda _: next(numbers) == fails_at, after_effect=after_effect)  # noqa: B023
         with suppress(StorageUnavailable):
-            clean_table(flaky, HOUR, table.options())
-        clean_table(flaky, HOUR, table.options())
+            clean_table(table.guarded(flaky), HOUR)
+        clean_table(table.guarded(flaky), HOUR)
         assert table.data() == before - gone, fails_at
         assert len(table.completed_clean_files()) == 1
         if not flaky.failures:
@@ -65,24 +66,25 @@ def test_after_a_failed_change_the_next_call_finishes_it(after_effect: bool) -> 
     pytest.fail("it never ended")
 
 
-class Overtaken(CleanDecisions):
+class Overtaken(PassingStorage):
     """Another executor of the same clean runs to its end just before this one decides."""
 
     def __init__(self, table: StoredTable, other: Callable[[], object]) -> None:
         super().__init__(table.storage)
         self._other = other
 
-    def decide(self, number: int, wanted: Decision, round_number: int = 0) -> Decision:
-        self._other()
-        return super().decide(number, wanted, round_number)
+    def _change(self, path: str, act: Callable[[], None]) -> None:
+        if path.endswith("/decision"):
+            self._other()
+        act()
 
 
 def test_of_two_executors_both_complete_it_at_the_same_time() -> None:
     table = three_slices()
     clean = pending_clean(table)
     others = []
-    decisions = Overtaken(table, lambda: others.append(run(table.storage, clean, table.options())))
-    result = run(table.storage, clean, table.options(decisions=decisions))
+    overtaken = Overtaken(table, lambda: others.append(run(table.guarded(), clean)))
+    result = run(table.guarded(overtaken), clean)
     assert [result] == others
     assert len(table.completed_clean_files()) == 1
 
@@ -100,11 +102,10 @@ def test_what_another_writer_completes_at_the_same_time_stays_and_ours_is_taken_
     def hudis() -> None:
         complete(table.storage, clean, "20991231000000000", content, CLEAN)
 
-    decisions = CleanDecisions(table.storage) if late else Overtaken(table, hudis)
-    run(table.storage, clean, table.options(decisions=decisions))
+    run(table.guarded(None if late else Overtaken(table, hudis)), clean)
     if late:
         hudis()
-        clean_table(table.storage, HOUR, table.options())
+        clean_table(table.guarded(), HOUR)
     assert table.completed_clean_files() == [f"{clean}_20991231000000000.clean"]
 
 
@@ -123,7 +124,7 @@ def test_what_another_process_has_completed_is_left_alone(archived: bool) -> Non
                     name = path_of(instant) if state is State.COMPLETED else f"{clean}.clean.{state.lower()}"
                     table.storage.delete(name if "/" in name else f".hoodie/timeline/{name}")
 
-    result = run(table.storage, clean, table.options(check=check))
+    result = run(table.guarded(check=check), clean)
     assert result.files == 0
     assert (result.completion_time is None) is archived
     assert len(table.completed_clean_files()) == (0 if archived else 1)

@@ -19,7 +19,6 @@ from bucketingest.hudi.timeline.timeline import complete, create_inflight, creat
 from bucketingest.services.clean import execute
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.execute import (
-    CleanOptions,
     choose_now,
     clean_table,
     finish_pending,
@@ -27,6 +26,7 @@ from bucketingest.services.clean.execute import (
     run,
 )
 from bucketingest.services.errors import CleanRefused
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from support.tables.services.cleanable import metadata, pending_clean, planned, three_slices
 from support.tables.services.named_slices import HOUR, ago
@@ -37,7 +37,7 @@ def test_a_clean_deletes_what_it_planned_and_says_so() -> None:
     table = three_slices()
     before, gone = table.data(), planned(table)
     assert len(gone) == 2 * 3 + 1
-    done = clean_table(table.storage, HOUR, table.options())
+    done = clean_table(table.guarded(), HOUR)
     assert table.data() == before - gone
     (clean,) = table.cleans()
     (result,) = done.results
@@ -53,17 +53,17 @@ def test_a_clean_deletes_what_it_planned_and_says_so() -> None:
 
 def test_nothing_to_delete_leaves_nothing_on_the_timeline() -> None:
     table = three_slices()
-    clean_table(table.storage, HOUR, table.options())
+    clean_table(table.guarded(), HOUR)
     before = {info.path for info in table.storage.list()}
-    done = clean_table(table.storage, HOUR, table.options())
+    done = clean_table(table.guarded(), HOUR)
     assert (done.results, done.choice.plan) == ((), None)
     assert {info.path for info in table.storage.list()} == before
 
 
 def test_the_next_clean_goes_on_from_the_last_one() -> None:
     table = three_slices()
-    clean_table(table.storage, HOUR, table.options())
-    choice = choose_now(table.storage, Retention(retain=timedelta(hours=9)), table.options())
+    clean_table(table.guarded(), HOUR)
+    choice = choose_now(table.guarded(), Retention(retain=timedelta(hours=9)))
     assert choice.limit.instant is None
     assert choice.limit.why.startswith(f"the last clean retained all from {ago(10)} on")
 
@@ -72,13 +72,13 @@ def test_times_are_after_all_known_ones() -> None:
     table = three_slices()
     later = format_time(table.time + timedelta(minutes=1))
     complete(table.storage, ago(1), later, CommitMetadata().encode())
-    (result,) = clean_table(table.storage, HOUR, table.options()).results
+    (result,) = clean_table(table.guarded(), HOUR).results
     assert later < result.request_time < (result.completion_time or "")
 
 
 def test_a_time_that_another_writer_takes_is_left_to_it() -> None:
     table = three_slices()
-    plan = choose_now(table.storage, HOUR, table.options()).plan
+    plan = choose_now(table.guarded(), HOUR).plan
     assert plan is not None
     moment = table.time
 
@@ -87,13 +87,13 @@ def test_a_time_that_another_writer_takes_is_left_to_it() -> None:
             create_requested(table.storage, format_time(moment), CLEAN)
         return moment
 
-    time = request(table.storage, plan, table.options(clock=clock))
+    time = request(table.guarded(clock=clock), plan)
     assert time == format_time(moment + timedelta(milliseconds=1))
 
 
 def test_without_a_free_time_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     table = three_slices()
-    plan = choose_now(table.storage, HOUR, table.options()).plan
+    plan = choose_now(table.guarded(), HOUR).plan
     assert plan is not None
 
     def taken(*_: object) -> None:
@@ -101,13 +101,13 @@ def test_without_a_free_time_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(execute, "create_requested", taken)
     with pytest.raises(InstantExists, match="no free time"):
-        request(table.storage, plan, table.options())
+        request(table.guarded(), plan)
 
 
 def test_one_that_is_not_on_the_timeline_is_not_run() -> None:
     table = three_slices()
     before = table.data()
-    assert run(table.storage, ago(1), table.options()).completion_time is None
+    assert run(table.guarded(), ago(1)).completion_time is None
     assert table.data() == before
 
 
@@ -121,11 +121,11 @@ def test_a_check_that_fails_stops_before_the_next_batch(monkeypatch: pytest.Monk
             raise BucketIngestError("fenced out")
 
     with pytest.raises(BucketIngestError, match="fenced out"):
-        clean_table(table.storage, HOUR, table.options(check=check))
+        clean_table(table.guarded(check=check), HOUR)
     assert len(before - table.data()) == 4
     (clean,) = table.cleans()
     assert clean.state is State.INFLIGHT
-    finish_pending(table.storage, table.options())
+    finish_pending(table.guarded())
     assert len(before - table.data()) == 7
 
 
@@ -140,7 +140,7 @@ def test_what_comes_between_two_batches_stops_it(monkeypatch: pytest.MonkeyPatch
             table.storage.create(f".hoodie/timeline/{ago(2)}.restore.inflight", b"")
 
     with pytest.raises(CleanRefused, match="restore"):
-        run(table.storage, clean, table.options(check=check))
+        run(table.guarded(check=check), clean)
     assert len(before - table.data()) == 2
     assert last in table.data()
 
@@ -149,7 +149,7 @@ def test_files_that_are_gone_already_count_as_deleted() -> None:
     table = three_slices()
     clean = pending_clean(table)
     table.storage.delete_many(sorted(planned(table))[:3])
-    assert run(table.storage, clean, table.options()).files == 7
+    assert run(table.guarded(), clean).files == 7
     assert sum(map(len, metadata(table).files.values())) == 7
 
 
@@ -180,7 +180,7 @@ def test_hudis_plan_is_carried_out() -> None:
     gone = planned(table)
     time = hudis_clean(table, gone)
     before = table.data()
-    done = clean_table(table.storage, HOUR, table.options())
+    done = clean_table(table.guarded(), HOUR)
     assert [result.request_time for result in done.results] == [time]
     assert table.data() == before - gone
     assert (metadata(table).policy, metadata(table).extra_metadata) == ("KEEP_LATEST_COMMITS", {"theirs": "stays"})
@@ -193,12 +193,12 @@ def test_a_clean_of_a_whole_partition_is_left_to_its_writer_for_a_day() -> None:
     gone = planned(table)
     theirs = hudis_clean(table, gone, partitions=["africa"])
     before = table.data()
-    (ours,) = clean_table(table.storage, HOUR, table.options()).results
+    (ours,) = clean_table(table.guarded(), HOUR).results
     assert ours.request_time != theirs, "ours goes on beside it"
     assert table.data() == before - gone
     assert [each.request_time for each in table.timeline().pending] == [theirs]
     table.time += KEPT_FOR
-    (finished,) = clean_table(table.storage, HOUR, table.options()).results
+    (finished,) = clean_table(table.guarded(), HOUR).results
     assert finished.request_time == theirs
     assert not table.timeline().pending
     assert "africa/.hoodie_partition_metadata" in table.data(), "no partition is deleted"
@@ -208,7 +208,7 @@ def test_a_clean_without_a_plan_is_refused() -> None:
     table = three_slices()
     create_inflight(table.storage, ago(1), CLEAN)
     with pytest.raises(InvalidTable, match="pending without a plan"):
-        clean_table(table.storage, HOUR, table.options())
+        clean_table(table.guarded(), HOUR)
 
 
 def test_one_with_files_outside_the_table_is_refused() -> None:
@@ -217,11 +217,11 @@ def test_one_with_files_outside_the_table_is_refused() -> None:
     plan = {"policy": "", "version": 2, "filePathsToBeDeletedPerPartition": files}
     create_requested(table.storage, ago(1), CLEAN, write_record("HoodieCleanerPlan", plan))
     with pytest.raises(CleanRefused, match="bootstrap"):
-        clean_table(table.storage, HOUR, table.options())
+        clean_table(table.guarded(), HOUR)
 
 
 def test_lock_and_check_are_optional() -> None:
     plan = CleanPlan({}, None, "")
     table = three_slices()
-    time = request(table.storage, plan, CleanOptions())
-    assert run(table.storage, time).files == 0
+    time = request(Guarded(table.storage), plan)
+    assert run(Guarded(table.storage), time).files == 0

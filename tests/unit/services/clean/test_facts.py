@@ -93,7 +93,7 @@ def test_savepoints_keep_files() -> None:
     table.savepoint(ago(300), [log])
     table.savepoint(ago(10), [], pending=True)
     assert facts(table).savepoints == {ago(300): {log}}
-    choice = choose_now(table.storage, HOUR, table.options())
+    choice = choose_now(table.guarded(), HOUR)
     assert [each.why for each in choice.kept] == [f"savepoint {ago(300)} keeps it"]
 
 
@@ -132,7 +132,7 @@ def test_a_pending_compaction_without_a_plan_stops_cleaning() -> None:
 def test_the_last_clean_says_where_to_go_on() -> None:
     table = stored()
     assert facts(table).last_earliest == ""
-    clean_table(table.storage, HOUR, table.options())
+    clean_table(table.guarded(), HOUR)
     assert facts(table).last_earliest == ago(10)
     newer = CleanMetadata("", {}, ago(5), "").encode()
     complete(table.storage, format_time(table.clock()), format_time(table.clock()), newer, CLEAN)

@@ -31,7 +31,7 @@ def two_slices() -> StoredTable:
 
 
 def guard(table: StoredTable, plan: CleanPlan | None = None) -> Guard:
-    plan = plan or choose_now(table.storage, Retention(versions=1), table.options()).plan
+    plan = plan or choose_now(table.guarded(), Retention(versions=1)).plan
     assert plan is not None
     assert list(plan.paths) == [OLD]
     return Guard(table.storage, plan, "it")
@@ -84,7 +84,7 @@ def test_what_happens_meanwhile_stops_it(happens: Callable[[StoredTable], None],
 
 def test_a_restore_that_was_pending_before_stops_it_too() -> None:
     table = two_slices()
-    plan = choose_now(table.storage, HOUR, table.options()).plan
+    plan = choose_now(table.guarded(), HOUR).plan
     create_requested(table.storage, ago(1), RESTORE)
     with pytest.raises(CleanRefused, match=f"restore {ago(1)} takes the table back"):
         guard(table, plan).check()
@@ -94,7 +94,7 @@ def test_savepoints_that_do_not_need_the_files_let_it_pass() -> None:
     table = two_slices()
     table.savepoint(ago(10), ["eu/other"])
     table.savepoint(ago(200), [], pending=True)
-    plan = choose_now(table.storage, Retention(versions=1), table.options()).plan
+    plan = choose_now(table.guarded(), Retention(versions=1)).plan
     assert plan is not None
     known = CleanPlan(plan.files, None, "", extra_metadata={SAVEPOINTS: f"{ago(10)},{ago(200)}"})
     guard(table, known).check()
@@ -102,7 +102,7 @@ def test_savepoints_that_do_not_need_the_files_let_it_pass() -> None:
 
 def test_a_pending_savepoint_of_a_retained_moment_lets_it_pass() -> None:
     table = two_slices()
-    plan = choose_now(table.storage, HOUR, table.options()).plan
+    plan = choose_now(table.guarded(), HOUR).plan
     table.savepoint(ago(10), [], pending=True)
     guard(table, plan).check()
     table.savepoint(ago(200), [], pending=True)
@@ -142,21 +142,20 @@ def test_a_replaced_group_may_go_with_its_newest_slice() -> None:
 def test_a_plan_that_is_refused_is_not_requested() -> None:
     """On the timeline Hudi's next clean would carry it out unchecked."""
     table = two_slices()
-    options = table.options()
-    plan = choose_now(table.storage, HOUR, options).plan
+    plan = choose_now(table.guarded(), HOUR).plan
     assert plan is not None
     with pytest.raises(CleanRefused, match=f"a new clean is not carried out now: savepoint {ago(300)}"):
-        request(table.storage, plan, table.options(check=lambda: table.savepoint(ago(300), [OLD])))
+        request(table.guarded(check=lambda: table.savepoint(ago(300), [OLD])), plan)
     assert table.cleans() == []
 
 
 def test_nothing_is_deleted_once_it_is_refused() -> None:
     table = two_slices()
-    plan = choose_now(table.storage, HOUR, table.options()).plan
+    plan = choose_now(table.guarded(), HOUR).plan
     assert plan is not None
     create_requested(table.storage, ago(1), "clean", plan.encode(table.storage.absolute))
     take_back_compaction(table)
     before = table.data()
     with pytest.raises(CleanRefused, match=f"clean {ago(1)} is not carried out now"):
-        run(table.storage, ago(1), table.options())
+        run(table.guarded(), ago(1))
     assert table.data() == before

@@ -18,11 +18,12 @@ from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean, held_back
+from bucketingest.services.clean_and_archive import archive_old, archive_plan, clean, held_back
 from bucketingest.services.clustering.execute import ClusteringExecutor
 from bucketingest.services.clustering.inline import InlineClustering, MakeBaseFiles
 from bucketingest.services.clustering.records import ClusteringJournal
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage

@@ -20,12 +20,13 @@ from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, clean
+from bucketingest.services.clean_and_archive import clean
 from bucketingest.services.compaction.commit import ready_commit
 from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.work import Work
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.journal import KEPT, KEPT_FOR
 from bucketingest.services.protocol.records import HEARTBEAT, End
 from bucketingest.write.errors import NewerFormat

@@ -17,10 +17,11 @@ from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline, completed_files, create_inflight, create_requested, path_of
 from bucketingest.services.clean.choose import DEFAULT_RETENTION
-from bucketingest.services.clean_and_archive import Guarded, clean
+from bucketingest.services.clean_and_archive import clean
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.records import PlanRecord
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.journal import KEPT, KEPT_FOR
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Level, ObjectInfo, Storage
@@ -121,10 +122,10 @@ def test_a_crash_meanwhile_keeps_no_clean_from_its_work(old: Written, dies_at: i
     storage = old.storage
     with pytest.raises(Crash):
         CompactionJournal(CrashingStorage(storage, dies_at)).forget(1)
-    clean(Guarded.to_read(storage), DEFAULT_RETENTION)
+    clean(Guarded(storage), DEFAULT_RETENTION)
     sweep(storage)
     assert numbers(storage) == [2, 3, 4]
-    clean(Guarded.to_read(storage), DEFAULT_RETENTION)
+    clean(Guarded(storage), DEFAULT_RETENTION)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from bucketingest.hudi.rollback.plan import RollbackFile, RollbackPlan
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, ROLLBACK, Instant, State
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import Guarded, clean
+from bucketingest.services.clean_and_archive import clean
 from bucketingest.services.compaction.commit import ready_commit
 from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
@@ -26,6 +26,7 @@ from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import sweep
 from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import RoundEnded
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.records import End
 from bucketingest.storage.interface import Level, ObjectInfo
 from support.storage.crashing_storage import Crash, CrashingStorage

@@ -30,9 +30,10 @@ from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.archive.choose import ArchiveRules, Held, old_writes
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Retention, choose
 from bucketingest.services.clean.facts import load_clean_facts
-from bucketingest.services.clean_and_archive import Guarded, archive_plan
+from bucketingest.services.clean_and_archive import archive_plan
 from bucketingest.services.clustering.choose import ClusteringTriggers, due_clustering, small_groups
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.records import OURS
 from bucketingest.storage import Storage
 

@@ -17,7 +17,8 @@ from bucketingest.hudi.timeline.instant import Instant
 from bucketingest.services.archive.choose import ArchiveRules, Pin
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Choice, Retention
 from bucketingest.services.clean.execute import choose_now
-from bucketingest.services.clean_and_archive import Guarded, archive_old, archive_plan, clean
+from bucketingest.services.clean_and_archive import archive_old, archive_plan, clean
+from bucketingest.services.protocol.guarded import Guarded
 
 
 def retention(retain: str | None, versions: int | None) -> Retention:
@@ -35,7 +36,7 @@ def clean_table(choice: TableChoice, retention: Retention, *, dry_run: bool, as_
     Raises TableLeased if a job holds the table, CleanRefused, UnsupportedTable, and what reading and writing raises.
     """
     if dry_run:
-        chosen = choose_now(choice.open(), retention)
+        chosen = choose_now(Guarded(choice.open()), retention)
         files = 0 if chosen.plan is None else sum(map(len, chosen.plan.files.values()))
     else:
         with held(choice) as owned:
@@ -80,7 +81,7 @@ def archive_table(choice: TableChoice, rules: ArchiveRules, *, dry_run: bool, as
     """
     instants: Sequence[Instant]
     if dry_run:
-        planned = archive_plan(Guarded.to_read(choice.open()), rules)
+        planned = archive_plan(Guarded(choice.open()), rules)
         instants, pins = planned.instants, planned.pins
     else:
         with held(choice) as owned:

@@ -13,8 +13,8 @@ from bucketingest.hudi.table.table import load_table
 from bucketingest.lease.guard import lease_and_lock
 from bucketingest.lease.record import SERVICES_OWNER, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
-from bucketingest.services.clean_and_archive import Guarded
 from bucketingest.services.clustering.holder import ClusteringHolder
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.recovery.command import refuse_unsupported
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Final
 
 from bucketingest.hudi.errors import TimelineError
@@ -25,11 +24,9 @@ from bucketingest.hudi.history.writer import (
     settle,
     write_history_file,
 )
-from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import TEMP_DIRECTORY, TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.late_files import sweep_late_files
 from bucketingest.hudi.rollback.markers import delete_markers
-from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.timeline.instant import (
     COMMIT,
     COMPACTION,
@@ -43,6 +40,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveRules, Held, Pin, choose, old_writes
 from bucketingest.services.archive.facts import files_of, read_facts
 from bucketingest.services.archive.horizon import raise_horizon, read_horizon
+from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.storage import NotFound, Storage
 
 log = logging.getLogger(__name__)
@@ -92,28 +90,19 @@ class _Look:
         return next((each for each in self.states[instant.key] if each.state is State.REQUESTED), None)
 
 
-def archive(
-    storage: Storage,
-    held: Held,
-    *,
-    lock: Lock,
-    check: Check,
-    rules: ArchiveRules | None = None,
-    clock: Callable[[], datetime] = utc_now,
-) -> ArchiveResult:
+def archive(table: Guarded, held: Held, rules: ArchiveRules) -> ArchiveResult:
     """Move the oldest instants that nothing pins into the history. May be repeated after a crash at any point.
 
-    `lock`: makes a context that holds the table's lock. `check` raises if the lease or that lock was lost; it is called
-    before each step. `held`: as of now. A table with Hudi's metadata table must not be archived by this:
-    it ties the timeline to its own. Lists the whole table unless nothing is old enough.
+    `held`: as of now. A table with Hudi's metadata table must not be archived by this: it ties the timeline to its own.
+    Lists the whole table unless nothing is old enough.
 
-    Raises what `lock` and `check` raise, TimelineError if another writer archives without the lock, and InvalidTable
-    for a damaged history. Every instant is in the history or on the timeline then, too.
+    Raises what the table's lock and check raise, TimelineError if another writer archives without the lock, and
+    InvalidTable for a damaged history. Every instant is in the history or on the timeline then, too.
     """
-    rules = rules or ArchiveRules()
+    storage, check = table.storage, table.check
     removed = put_back(storage, Timeline.load(storage), read_horizon(storage))
     before = _Look.at(storage)
-    moment = clock()  # one for all: the facts are read for the writes that are old by now
+    moment = table.clock()  # one for all: the facts are read for the writes that are old by now
     old = old_writes(before.timeline, rules, moment, held)
     if not old:
         return ArchiveResult(removed=removed)
@@ -131,7 +120,7 @@ def archive(
     if not rows:
         return ArchiveResult((), choice.pins, removed)
     encoded = encode_rows(rows)
-    with lock():
+    with table.lock():
         check()
         now = _Look.at(storage)
         # The files were listed before: if what superseded them is gone, or another writer archives, they say nothing.
@@ -142,13 +131,13 @@ def archive(
         if agreed:
             _record(storage, agreed, encoded if agreed == rows else None, check)
     if agreed:
-        with lock():  # again, so that others may commit in between; a crash there leaves the same
+        with table.lock():  # again, so that others may commit in between; a crash there leaves the same
             check()
             now = _Look.at(storage)
             saved = {each.request_time for each in now.timeline.instants if each.action == SAVEPOINT}
             _take_off(storage, now, [row.instant for row in agreed if row.instant.request_time not in saved])
         log.info("archived", extra={"instants": len(agreed), "up_to": agreed[-1].instant.request_time})
-        _tidy(storage, lock, check, clock)
+        _tidy(table)
     return ArchiveResult(tuple(row.instant for row in agreed), choice.pins, removed)
 
 
@@ -237,11 +226,11 @@ def _take_off(storage: Storage, look: _Look, instants: Sequence[Instant]) -> Non
             storage.delete(path_of(instant))
 
 
-def _tidy(storage: Storage, lock: Lock, check: Check, clock: Callable[[], datetime]) -> None:
+def _tidy(table: Guarded) -> None:
     """Merge small history files, and delete those that are not needed any more."""
     for _ in range(_MERGES_MAX):
-        if not merge_level(storage, check, lock):
+        if not merge_level(table.storage, table.check, table.lock):
             break
-    with lock():
-        check()
-        delete_obsolete(storage, clock())
+    with table.lock():
+        table.check()
+        delete_obsolete(table.storage, table.clock())

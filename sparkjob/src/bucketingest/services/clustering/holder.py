@@ -90,9 +90,7 @@ class ClusteringHolder(ServiceHolder[ClusteringPlan]):
         self._check_unchanged(self._storage)
         ended = self._settle(number, plan)
         if ended is None:
-            raise ClusteringInDoubt(
-                f"{self._storage.url}: clustering {plan.instant} was ended by another process"
-            )
+            raise ClusteringInDoubt(f"{self._storage.url}: clustering {plan.instant} was ended by another process")
         return ended
 
     def settle(self, *, maker_has_ended: bool = False) -> ClusteringEnded | None:
@@ -226,9 +224,7 @@ class ClusteringHolder(ServiceHolder[ClusteringPlan]):
     def _void(self, number: int, plan: ClusteringPlan | None, why: str) -> ClusteringEnded:
         decided = self._journal.decide(number, AbortDecision(why))
         if isinstance(decided, CommitDecision) and plan is not None:  # decided before: the next look ends it
-            raise ClusteringInDoubt(
-                f"{self._storage.url}: clustering {plan.instant} was decided by another process"
-            )
+            raise ClusteringInDoubt(f"{self._storage.url}: clustering {plan.instant} was decided by another process")
         return self._ended(number, plan, Choice(Step.END, why, End.VOID))
 
     def _ended(self, number: int, plan: ClusteringPlan | None, choice: Choice) -> ClusteringEnded:
