@@ -29,7 +29,6 @@ from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.kept_position import kept_position
 from support.tables.other_writers import (
     earlier,
     finish_clean,
@@ -284,7 +283,7 @@ def test_a_position_is_not_kept_while_rows_are_lost() -> None:
     table.storage.delete_many([info.path for info in table.storage.list() if "/position/" in info.path])
     journal.mark_overtaken(second, "a test")
     assert not retire(table.storage, timeline, "shop/old", third, lambda: None)
-    assert kept_position(table.storage, "shop/old") is None
+    assert Journal(table.storage, "shop/old").kept_position() is None
 
 
 def test_base_files_that_another_writers_base_files_superseded_go_after_the_archive_has_passed_it() -> None:

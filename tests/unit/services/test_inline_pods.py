@@ -8,7 +8,7 @@ import pytest
 
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
-from bucketingest.services.compaction.work import Task
+from bucketingest.services.compaction.records import Task
 from bucketingest.services.inline import LOOK_EVERY, InlineServices
 from bucketingest.services.placement import Home, ServicesPolicy
 from bucketingest.services.pods.shared_round import share_round

@@ -12,8 +12,8 @@ from bucketingest.hudi.timeline.heartbeat_renewal import beating
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import propose
+from bucketingest.services.compaction.records import Ended, Work
 from bucketingest.services.compaction.rounds import RoundExecutor
-from bucketingest.services.compaction.work import Ended, Work
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.services.state import damage_report

@@ -20,7 +20,7 @@ from bucketingest.index.state.key_columns import keys_in_logs_only
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
-from bucketingest.services.compaction.work import Ended
+from bucketingest.services.compaction.records import Ended
 from bucketingest.services.errors import NotHandedOver
 from bucketingest.storage import Storage
 

@@ -19,8 +19,8 @@ from bucketingest.services.clustering.propose import ClusteringLook
 from bucketingest.services.compaction.choose import CompactionTriggers, look_after
 from bucketingest.services.compaction.commit import Ready
 from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.compaction.records import Ended, Task, Work
 from bucketingest.services.compaction.sweep import Swept
-from bucketingest.services.compaction.work import Ended, Task, Work
 from bucketingest.services.errors import ClusteringInDoubt, PlanOutdated, RoundEnded, StepFailed, WorkerDied
 from bucketingest.services.placement import Home, LeftToHudi, ServicesPolicy, left_to_hudi
 from bucketingest.services.pods.waiting import POLL, Pods

@@ -41,9 +41,9 @@ from bucketingest.services.compaction.commit import Ready, ready_commit
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import LogBacklog, Look, TableNow, propose_for
+from bucketingest.services.compaction.records import Task, Work
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
-from bucketingest.services.compaction.work import Task, Work
 from bucketingest.services.foreign import ForeignServices, foreign_services
 from bucketingest.services.protocol.guarded import Guarded
 from bucketingest.services.protocol.records import HEARTBEAT

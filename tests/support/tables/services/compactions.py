@@ -23,8 +23,8 @@ from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import Proposal, propose
+from bucketingest.services.compaction.records import Work
 from bucketingest.services.compaction.rounds import RoundExecutor
-from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from bucketingest.hudi.log.blocks import avro_data_block, delete_block, parquet_data_block
 from bucketingest.hudi.merge.merge_rules import IS_DELETED, OPERATION, MergeRules
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from bucketingest.services.merge.limits import Limits
+from bucketingest.services.merge.outcome import Limits
 from bucketingest.services.merge.slice_merge import MergeStatistics, SliceInput, merge_slices
 from bucketingest.storage import open_storage
 from support.tables.services.java_merge import DEFAULT, Entry

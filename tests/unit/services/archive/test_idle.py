@@ -6,7 +6,6 @@ import pytest
 
 from bucketingest.services.archive.idle import retire
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.kept_position import kept_position
 from support.tables.other_writers import roll_back_completed
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
@@ -27,4 +26,4 @@ def test_a_pipeline_whose_rows_are_to_be_ingested_again_is_not_retired(lost: boo
         roll_back_completed(table, second)
     retired = retire(table.storage, table.timeline(), PIPELINE, newest, lambda: None)
     assert retired is not lost
-    assert (kept_position(table.storage, PIPELINE) is None) is lost
+    assert (Journal(table.storage, PIPELINE).kept_position() is None) is lost

@@ -16,8 +16,7 @@ from bucketingest.hudi.merge.base_reader import batches, open_base
 from bucketingest.hudi.merge.log_records import KEY, LogRecords
 from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.table.schema import META_COLUMNS, arrow_to_avro, schema_json, with_meta_columns
-from bucketingest.services.merge.limits import Limits
-from bucketingest.services.merge.outcome import winners_in_passes
+from bucketingest.services.merge.outcome import Limits, winners_in_passes
 from bucketingest.storage import open_storage
 
 SCHEMA = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), ("id", pa.string()), ("at", pa.int64())])

@@ -26,7 +26,7 @@ from bucketingest.hudi.naming import BaseFileName
 from bucketingest.hudi.table.file_view import DataFile, FileSlice
 from bucketingest.hudi.table.ordering import comparable
 from bucketingest.hudi.table.schema import META_COLUMNS
-from bucketingest.services.merge.limits import Limits
+from bucketingest.services.merge.outcome import Limits
 from bucketingest.storage import open_storage
 from support.tables.services.java_merge import merged
 from support.tables.services.slice_on_disk import EPOCH, FEW, NEWEST, PARTITION, PASSES, Slice, avro_json, schema_of

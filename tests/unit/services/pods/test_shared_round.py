@@ -12,8 +12,8 @@ import pytest
 
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import Work
 from bucketingest.services.compaction.rounds import RoundExecutor
-from bucketingest.services.compaction.work import Work
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.pods.claims import ATTEMPTS_MAX, DEAD_AFTER, Claims
 from bucketingest.services.pods.shared_round import SharedRound, share_round

@@ -14,7 +14,6 @@ from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut, InstantAborted
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.kept_position import keep_position
 from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.execute import InstantExecutor
@@ -104,7 +103,7 @@ def test_a_completed_file_that_comes_again_after_it_was_taken_off_is_not_the_pos
     attempt.run(offsets(2, 3), [row("k2")])
     path = min(table.completed())
     content, newest_time = table.storage.get(path), table.timeline().completed_commits[-1].request_time
-    keep_position(table.storage, PIPELINE, newest_time, offsets(2, 3))
+    Journal(table.storage, PIPELINE).keep_position(newest_time, offsets(2, 3))
     archive(table)
     commit(table, CommitMetadata())
     table.storage.create(path, content)
@@ -132,7 +131,7 @@ def test_a_completed_file_that_comes_again_behind_the_request_of_an_aborted_inst
     first, second = table.timeline().completed_commits
     path = path_of(first)
     content = table.storage.get(path)
-    keep_position(table.storage, PIPELINE, second.request_time, offsets(2, 3))
+    Journal(table.storage, PIPELINE).keep_position(second.request_time, offsets(2, 3))
     archive(table)
     commit(table, CommitMetadata())
     create_requested(table.storage, mine, content=request)

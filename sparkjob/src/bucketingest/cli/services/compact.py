@@ -17,7 +17,7 @@ from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import Proposal, propose
-from bucketingest.services.compaction.work import Ended
+from bucketingest.services.compaction.records import Ended
 from bucketingest.services.handover import LogOnly, hand_over, log_only_groups, refuse_same_ids
 from bucketingest.services.state import damage_report
 from bucketingest.spec.quantity import format_duration

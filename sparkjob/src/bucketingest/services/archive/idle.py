@@ -9,7 +9,6 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.facts import newest_positions
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.kept_position import keep_position, kept_position
 from bucketingest.write.instants.position import read_position
 from bucketingest.write.instants.shared_table import archived_unseen, audit, mark_rolled_back
 
@@ -40,7 +39,7 @@ def retire(storage: Storage, timeline: Timeline, pipeline: str, instant: str, ch
     journal = Journal(storage, pipeline)
     if any("done" not in objects for objects in journal.objects_by_instant().values()):
         return False
-    kept = kept_position(storage, pipeline)
+    kept = journal.kept_position()
     if kept is not None and kept[0] == instant:
         return True
     position = read_position(storage, timeline, journal)
@@ -48,5 +47,5 @@ def retire(storage: Storage, timeline: Timeline, pipeline: str, instant: str, ch
         return False
     if check is not None:
         check()
-        keep_position(storage, pipeline, instant, position.end)
+        journal.keep_position(instant, position.end)
     return True

@@ -20,7 +20,7 @@ from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
 from bucketingest.services.compaction.facts import read_facts
 from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Proposal, claimed, open_at, services_of
-from bucketingest.services.compaction.records import PlanRecord, Round
+from bucketingest.services.compaction.records import Ended, PlanRecord, Round, Task, Work
 from bucketingest.services.compaction.sweep import (
     EndedCompaction,
     Swept,
@@ -29,7 +29,6 @@ from bucketingest.services.compaction.sweep import (
     sweep,
     take_off_late,
 )
-from bucketingest.services.compaction.work import Ended, Task, Work
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.services.protocol.holder import ServiceHolder

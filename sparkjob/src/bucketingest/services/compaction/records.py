@@ -1,14 +1,17 @@
-"""What a compaction's own objects hold besides what all services have: the plan and its rounds."""
+"""What a compaction's own objects hold besides what all services have, the plan and its rounds; and the work that its
+holder hands to others because it takes long.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Self
 
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.table.file_view import Group
-from bucketingest.services.protocol.records import FORMAT_VERSION
+from bucketingest.services.protocol.records import FORMAT_VERSION, End
 from bucketingest.write.record_format import complete, decode, encode
 
 _CHUNK_MAX: Final = 64
@@ -142,3 +145,40 @@ class Round:
             added = {(path, file_id): tuple(names) for path, file_id, names in record["added"]}
             left_out = frozenset((path, file_id) for path, file_id in record["leftOut"])
             return cls(record["why"], frozenset(record["rollbacks"]), added, record["mergeVersion"], left_out)
+
+
+class Task(StrEnum):
+    """What takes long."""
+
+    MERGE = "merge"
+    """Make the base files that are missing, then look."""
+    LOOK = "look"
+    """List the partitions, for the commit. Its result is a Ready."""
+    SWEEP = "sweep"
+    """List them again, after the end. Its result is a Swept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What takes long, and what those who do it need to know."""
+
+    compaction: str
+    """Its request time."""
+    number: int
+    round_number: int
+    task: Task = Task.MERGE
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A compaction that ended."""
+
+    compaction: str
+    """Its request time."""
+    end: End
+    file_groups: int = 0
+    """File groups that got a base file."""
+    rows: int = 0
+    """Rows of the base files."""
+    failed: Mapping[Group, str] = field(default_factory=dict)
+    """File groups that could not be merged, and why: they keep their slices."""

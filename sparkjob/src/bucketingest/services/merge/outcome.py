@@ -19,12 +19,38 @@ from bucketingest.hudi.merge.base_reader import batches, open_base, read_footer
 from bucketingest.hudi.merge.log_records import KEY, LogRecords, ordering_values
 from bucketingest.hudi.merge.winners import Kind, Records, WinnerFold, not_less
 from bucketingest.index.bucket_hash import java_string_hash
-from bucketingest.services.merge.limits import Limits
 from bucketingest.storage.interface import Storage
 
+_MIB: Final = 1024**2
 _HASHES: Final = 2**32
 _MIXER: Final = np.uint32(0x9E3779B1)
 """Odd. Keys of one file group have the same hash modulo the number of buckets: multiplied, their upper bits differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a slice is in memory at a time: a merge takes a few of these, whatever the size of its files.
+
+    Bytes are those of Arrow's form. Each batch has at least one row, each pass one log block.
+    """
+
+    fold_records: int = 1_000_000
+    """Log records whose keys and ordering values are collected before losers are dropped."""
+    fold_bytes: int = 128 * _MIB
+    """The same in bytes. If winners have more than half of it, their keys are merged in several passes."""
+    batch_rows: int = 256 * 1024
+    """Rows of the base file that are read at a time."""
+    key_rows: int = 2_000_000
+    """The same, where only keys and ordering values are read."""
+    batch_bytes: int = 64 * _MIB
+    """Bytes of either."""
+    row_group_rows: int = 512 * 1024
+    """Rows of a row group of the new base file."""
+    row_group_bytes: int = 128 * _MIB
+    """Bytes of it, before encoding."""
+
+
+DEFAULT_LIMITS: Final = Limits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from bucketingest.hudi.merge.log_records import LogRecords
 from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.table.schema import META_COLUMNS
-from bucketingest.services.merge.limits import DEFAULT_LIMITS, Limits
-from bucketingest.services.merge.outcome import decide
+from bucketingest.services.merge.outcome import DEFAULT_LIMITS, Limits, decide
 from bucketingest.storage.interface import Storage
 
 _FILE_NAME: Final = META_COLUMNS[4]

@@ -40,6 +40,7 @@ from bucketingest.write.errors import FencedOut, PositionLost, WriteError
 from bucketingest.write.instant_look import LOOK_MAX
 from bucketingest.write.instants.records import (
     CLOSED,
+    FORMAT_VERSION,
     CommitDecision,
     Decision,
     Intent,
@@ -51,7 +52,9 @@ from bucketingest.write.instants.records import (
     ledger_bytes,
     ledger_of,
 )
+from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.pipeline_names import directory_name, instant_path
+from bucketingest.write.record_format import decode, encode
 
 _Record = TypeVar("_Record")
 
@@ -69,6 +72,7 @@ may be sending one of its files for a quarter of an hour after the look.
 KEPT_ABORTED: Final = 1000
 """Names of aborted instants that are remembered, so that a file is recognised which comes later than it can."""
 KEPT_EPOCHS: Final = 10
+KEPT_POSITIONS: Final = 2
 
 
 class Journal:
@@ -217,7 +221,7 @@ class Journal:
 
     def why_overtaken(self, instant: str) -> str:
         """What came before the instant."""
-        return str(json.loads(get_if_there(self._storage, self._path(instant, "overtaken")) or b"{}").get("why", ""))
+        return self._overtaken(instant, "why")
 
     def missing(self, objects_by_instant: Mapping[str, frozenset[str]]) -> set[str]:
         """The overtaken instants whose rows have not come again: no instant after the mark is done that still counts.
@@ -226,11 +230,11 @@ class Journal:
         closed = {time for time, objects in objects_by_instant.items() if "aborted" not in objects}
         overtaken = {time for time in closed if "overtaken" in objects_by_instant[time]}
         newest = max((time for time in closed - overtaken if "done" in objects_by_instant[time]), default="")
-        return {time for time in overtaken if newest <= self._newest_when_overtaken(time)}
+        # the newest instant at the mark may have been open: what completes it brings no rows again
+        return {time for time in overtaken if newest <= self._overtaken(time, "newest")}
 
-    def _newest_when_overtaken(self, instant: str) -> str:
-        """The newest instant when this one was marked, be it open: what completes an open one brings no rows again."""
-        return str(json.loads(get_if_there(self._storage, self._path(instant, "overtaken")) or b"{}").get("newest", ""))
+    def _overtaken(self, instant: str, field: str) -> str:
+        return str(json.loads(get_if_there(self._storage, self._path(instant, "overtaken")) or b"{}").get(field, ""))
 
     def is_overtaken(self, instant: str) -> bool:
         """Whether the instant's rows count as not in the table."""
@@ -259,7 +263,7 @@ class Journal:
 
     def audited(self) -> set[str]:
         """Request times of the compactions whose plans were audited."""
-        return {info.path.rpartition("/")[2] for info in self._storage.list_level(f"{self._root}/audited").objects}
+        return set(self._names("audited"))
 
     def mark_audited(self, compactions: Iterable[str], gone: Iterable[str]) -> None:
         """Record that the plans of compactions were audited, and delete the records of those off the timeline."""
@@ -307,9 +311,22 @@ class Journal:
 
     def aborted(self) -> list[str]:
         """Request times of the aborted instants whose other objects are gone, ascending."""
-        return sorted(
-            info.path.rpartition("/")[2] for info in self._storage.list_level(f"{self._root}/aborted").objects
-        )
+        return self._names("aborted")
+
+    def keep_position(self, instant: str, position: SourceRange) -> None:
+        """Record the position as of its newest instant, so that the instants of a pipeline that has ended can be
+        archived: an instant's other objects go after a while, and its completed file with the archival.
+        """
+        created(self._storage, f"{self._root}/position/{instant}", encode(FORMAT_VERSION, position.to_json()))
+        self._storage.delete_many([f"{self._root}/position/{old}" for old in self._names("position")[:-KEPT_POSITIONS]])
+
+    def kept_position(self) -> tuple[str, SourceRange] | None:
+        """The newest recorded position, and its instant; None if there is none."""
+        for instant in reversed(self._names("position")):
+            path = f"{self._root}/position/{instant}"
+            if (content := get_if_there(self._storage, path)) is not None:
+                return instant, SourceRange.from_json(decode(content, f"{self._storage.url}/{path}", FORMAT_VERSION)[0])
+        return None
 
     def is_done(self, instant: str) -> bool:
         """Whether the instant's decision has been carried out."""
@@ -332,8 +349,11 @@ class Journal:
             remove_directories(self._storage, self._path(instant, "").rstrip("/"))
 
     def _epochs(self) -> list[int]:
-        objects = self._storage.list_level(f"{self._root}/epoch").objects
-        return [int(name) for name in (info.path.rpartition("/")[2] for info in objects) if name.isdigit()]
+        return [int(name) for name in self._names("epoch") if name.isdigit()]
+
+    def _names(self, folder: str) -> list[str]:
+        objects = self._storage.list_level(f"{self._root}/{folder}").objects
+        return sorted(info.path.rpartition("/")[2] for info in objects)
 
     def _epoch_path(self, epoch: int) -> str:
         return f"{self._root}/epoch/{epoch:08d}"

@@ -21,7 +21,6 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.commit_content import RANGES
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.kept_position import kept_position
 from bucketingest.write.instants.records import AbortDecision
 from bucketingest.write.instants.source_range import SourceRange, before, begins_after, reaches_beyond
 from bucketingest.write.pipeline_names import PIPELINE
@@ -127,7 +126,7 @@ def _is_put_back(storage: Storage, journal: Journal, newest: Written, rolled_bac
     """Whether a newer instant than the newest on the timeline was archived while the pipeline was idle: a request that
     was on its way for long put an older one back.
     """
-    kept = kept_position(storage, journal.pipeline)
+    kept = journal.kept_position()
     if kept is None or kept[0] <= newest.request_time or kept[0] in rolled_back:
         return False
     return is_archived(storage, kept[0])
@@ -135,7 +134,7 @@ def _is_put_back(storage: Storage, journal: Journal, newest: Written, rolled_bac
 
 def _archived_position(storage: Storage, journal: Journal, rolled_back: frozenset[str]) -> SourceRange | None:
     """The range of the pipeline's newest instant that was archived while the pipeline was idle."""
-    kept = kept_position(storage, journal.pipeline)
+    kept = journal.kept_position()
     for request_time in reversed(journal.instants()):
         if kept is not None and request_time <= kept[0]:
             break
