@@ -195,7 +195,7 @@ def test_a_damaged_base_file_is_left_out_and_ingestion_goes_on(caplog: pytest.Lo
     job.attempt.run(offsets(2, 4), [row("k0", region="eu", at=9), row("k1", region="us", at=9)])
     job.pass_time(services, looks=3)
     assert job.compactions == 2
-    assert "file group not compacted, its slice stays" in caplog.text
+    assert "file group not merged, it stays" in caplog.text
     assert "table service failed" not in caplog.text
 
 
