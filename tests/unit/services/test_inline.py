@@ -291,8 +291,8 @@ def test_stopping_ends_the_process_beside_the_job() -> None:
 
 
 def test_the_records_of_old_compactions_go_while_the_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bucketingest.services.compaction.holder.KEPT_FOR", timedelta(0))
-    monkeypatch.setattr("bucketingest.services.compaction.holder.KEPT", 1)
+    monkeypatch.setattr("bucketingest.services.protocol.journal.KEPT_FOR", timedelta(0))
+    monkeypatch.setattr("bucketingest.services.protocol.journal.KEPT", 1)
     job = Job(tidies=True)
     with TableLease.acquire(job.table.storage, LeaseOwner("shop/orders"), wait=timedelta(0)) as lease:
         job.lease_id = lease.lease_id
