@@ -121,4 +121,4 @@ class Deletions:
     def _is_kept(self, instant: str, ranges: str) -> bool:
         """Whether the position as of this instant is stored beside the timeline."""
         kept = (o.content for path, o in self._table.objects.items() if path.endswith(f"/position/{instant}"))
-        return json.loads(ranges)[-1] in [json.loads(content) for content in kept]
+        return any(json.loads(ranges)[-1].items() <= json.loads(content).items() for content in kept)
