@@ -40,7 +40,7 @@ PAGES = (
     "docs/reference.md",
 )
 NAMESPACE = "ingest"  # that of the examples
-ON_A_LAPTOP = {"demo", "validate", "run", "inspect", "rollback", "services", "compact", "clean", "archive"}
+ON_A_LAPTOP = {"demo", "query", "validate", "run", "inspect", "rollback", "services", "compact", "clean", "archive"}
 """Commands that need no cluster; the tests of the laptop's pages run them."""
 NOT_TYPED = {"helm install --take-ownership": "only an option of the command shown above it"}
 ROWS = 500
