@@ -1,12 +1,12 @@
-"""How many executors a pipeline should have, by its source and by what they were seen to do: nobody has to size it
-for the worst hour, or to restart it for the next one.
+"""Chooses the number of executors by the load, so that nobody has to size a pipeline for its busiest hour.
 
-The rule is pure: `after` makes the next state of the one before and what a micro-batch has shown.
+The rule is pure: `Scale.after` makes the next state from the last one and from what a micro-batch has shown.
 
-* Up, where input waits longer than is normal: so many that what comes and what waits are done within `CATCH_UP`
-  seconds, by the speed of an executor while it is under that pressure. Speeds that are measured without pressure say
-  little: the time of a small micro-batch does not grow with its rows.
-* Down, where nothing has waited for `STEADY` seconds: so many as the busiest minute of that time needed, and some more.
+* More, if input waits longer than the patience: enough to ingest the new input and the backlog within `CATCH_UP`
+  seconds. The speed of one executor is measured only while input waits: a small micro-batch takes as long as a larger
+  one, so its speed says little.
+* Fewer, if no input has waited for `STEADY` seconds: as many as the busiest minute of that time needed, and a quarter
+  more.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 CATCH_UP: Final = 60.0
 STEADY: Final = 300.0
 SETTLING: Final = 60.0
-"""Executors that were asked for may take so long to start: until then the speed is that of fewer."""
+"""New executors may take so long to start. Until then no more are asked for."""
 _RATE_SECONDS: Final = 60.0
-"""Over so long the rate of the source is taken."""
+"""Time over which the rate of the source is measured."""
 _RATE_SECONDS_MIN: Final = 10.0
 _HEADROOM: Final = 1.25
 _PATIENCE_SECONDS_MIN: Final = 10.0
 _IDLE_SECONDS: Final = 10.0
-"""So often an idle source counts as seen."""
+"""Time between two looks at an idle source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Seen:
     rate: float = 0.0
     """Offsets a second that the source brought in the minute before."""
     waits: float = 0.0
-    """How long input waits: what came during the micro-batch, and what was there before by how long it took to come."""
+    """Seconds that input waits: the length of the micro-batch, and the time in which the backlog came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ def _mixed(before: float | None, now: float) -> float:
 
 
 class Executors(Protocol):
-    """What the scale is applied to."""
+    """The executors of a session, as `SparkExecutors`."""
 
     def registered(self) -> int:
-        """Those that work."""
+        """Number of those that work."""
 
     def ask_for(self, count: int) -> None:
-        """So many in all; more than enough ones end."""
+        """Have `count` executors in all: start more, or end some."""
 
 
 class ExecutorScaling:
@@ -183,7 +183,7 @@ class ExecutorScaling:
             return
         last = self._scale.seen[-1]
         log.info(
-            "other number of executors",
+            "number of executors changed",
             extra={
                 "executors": self._scale.wanted,
                 "before": before.wanted,

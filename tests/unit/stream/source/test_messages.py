@@ -121,7 +121,7 @@ KEYS = pa.nulls(6, pa.binary())
 
 def test_a_message_may_be_two_rows_or_nothing_and_all_others_keep_their_places() -> None:
     rules = EventRules(full=True, stops=False)
-    decoder = MessageDecoder(DebeziumDecoder(with_deleted(SCHEMA), 0, rules), "cannot be decoded", "has no value")
+    decoder = replace(DECODER, blocks=DebeziumDecoder(with_deleted(SCHEMA), 0, rules), decoded=("value", "key"))
 
     def event(op: str, before: int | None, after: int | None) -> bytes:
         images = [b"null" if number is None else good(number) for number in (before, after)]

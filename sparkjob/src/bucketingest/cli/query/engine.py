@@ -64,10 +64,10 @@ def run_query(query: Query) -> None:
         raise UnsupportedTable(storage.url, reasons)
     name = table.properties["hoodie.table.name"]
     context = _context(query.memory_bytes)
-    with _failures_told(query, f"hudi-rs cannot read {storage.url}"):
+    with _failures_named(query, f"hudi-rs cannot read {storage.url}"):
         _register(context, name, _source(storage, query, name))
         frame = _planned(context, query.sql, name)
-    with _failures_told(query, f"{storage.url}: the query failed while it ran"):
+    with _failures_named(query, f"{storage.url}: the query failed while it ran"):
         batches = (batch.to_pyarrow() for batch in frame.execute_stream())
         if print_rows(batches, frame.schema(), query.output, query.rows):
             typer.echo(f"cut after {query.rows} rows: there are more; --rows 0 prints all", err=True)
@@ -126,7 +126,7 @@ def _columns(query: Query, name: str, schema: pa.Schema) -> list[str]:
     context = _context(query.memory_bytes)
     _register(context, name, _in_memory(schema.empty_table()))
     plan = _planned(context, query.sql, name).optimized_logical_plan()
-    if "subquery" in plan.display_indent().lower():  # one within an expression is none of a plan's inputs
+    if "subquery" in plan.display_indent().lower():  # `inputs` leaves out one that is inside an expression
         return list(schema.names)
     plans, scanned = [plan], list[set[str]]()
     while plans:
@@ -156,7 +156,7 @@ def _planned(context: SessionContext, sql: str, name: str) -> Any:
 
 
 @contextmanager
-def _failures_told(query: Query, what: str) -> Iterator[None]:
+def _failures_named(query: Query, what: str) -> Iterator[None]:
     """Turns what the engines raise into QueryFailed and QueryTooLarge; our own errors stay."""
     from bucketingest.errors import BucketIngestError
 

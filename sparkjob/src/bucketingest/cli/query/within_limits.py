@@ -1,5 +1,5 @@
-"""A command in a process of its own that is ended at a limit of time or memory: neither hudi-rs nor DataFusion keep to
-one by themselves, and a crash of their machine code is told like any other failure.
+"""Runs a query in a second process and ends it at a limit of time or memory: hudi-rs and DataFusion do not keep such
+limits themselves. A crash of their machine code becomes an error like any other.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ def version_refusals(properties: _Properties) -> list[str]:
         remedy = "upgrade it with Hudi's upgrade_table procedure"
     else:
         remedy = (
-            "a newer Hudi writer has upgraded it, which they do unless told otherwise. Let that release of Hudi take "
-            f"it back, CALL downgrade_table(table => '{properties.get('hoodie.table.name', 'NAME')}', to_version => "
+            "a newer Hudi writer has upgraded it, which it does by default. With that release of "
+            f"Hudi run CALL downgrade_table(table => '{properties.get('hoodie.table.name', 'NAME')}', to_version => "
             "'NINE'), and set hoodie.write.auto.upgrade=false and hoodie.write.table.version=9 in every Hudi writer; "
             "or use a release of bucketingest that knows this version"
         )

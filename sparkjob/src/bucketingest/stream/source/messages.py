@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.decode.debezium.decoder import DebeziumDecoder
 from bucketingest.decode.kafka.columns import MessageColumns
-from bucketingest.decode.kafka.message import HEADERS, KEY, VALUE
+from bucketingest.decode.kafka.message import HEADERS, VALUE
 from bucketingest.decode.registered.wire_format import ids_of
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.program import Program
@@ -35,7 +34,7 @@ class BlockDecoder(Protocol):
     """Decodes the messages of one format."""
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """The rows and the refused ones of a block of messages."""
+        """The rows and the refused ones of a block of messages; see `MessageDecoder.decoded` for further columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +50,19 @@ class MessageDecoder:
     """What makes the table's rows of the messages'; None: Spark does, or nothing needs to."""
     columns: MessageColumns = field(default_factory=MessageColumns)
     """What rows have of their messages beside the values."""
+    decoded: tuple[str, ...] = (VALUE,)
+    """Columns of the messages that `blocks.decode` takes, in this order."""
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The columns of the messages that `decode` looks at; no others need to be read."""
-        return tuple(dict.fromkeys([*self._decoded, *self.columns.needs]))
-
-    @property
-    def _decoded(self) -> tuple[str, ...]:
-        """Those that the blocks take."""
-        return (VALUE, KEY) if isinstance(self.blocks, DebeziumDecoder) else (VALUE,)
+        return tuple(dict.fromkeys([*self.decoded, *self.columns.needs]))
 
     def decode(self, messages: pa.RecordBatch) -> Decoded:
         """The rows and the refused ones of a block, among them those with a time in no year that a column can have.
         `messages`: the columns that it needs, or more.
         """
-        decoded = self.blocks.decode(*[messages.column(name) for name in self._decoded])
+        decoded = self.blocks.decode(*[messages.column(name) for name in self.decoded])
         decoded = self.columns.added_to(decoded, messages)
         return decoded.without(dict(beyond_years(decoded.rows)), messages.num_rows)
 

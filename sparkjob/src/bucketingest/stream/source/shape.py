@@ -19,6 +19,7 @@ from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.registered import RegisteredJsonDecoder
 from bucketingest.decode.json.times import MICROS_OF
 from bucketingest.decode.kafka.columns import ClashingColumns, MessageColumns
+from bucketingest.decode.kafka.message import KEY, VALUE
 from bucketingest.decode.kafka.reading_choice import Reading, reading_of
 from bucketingest.decode.message_columns import UnusableColumns, columns_of
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
@@ -144,7 +145,8 @@ class RowShape:
 
     def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
         """With the words for dead letters."""
-        return MessageDecoder(blocks, problem_of(self._format), NO_VALUE, self.program, self._message_columns)
+        decoded = (VALUE,) if self._event_rules is None else (VALUE, KEY)
+        return MessageDecoder(blocks, problem_of(self._format), NO_VALUE, self.program, self._message_columns, decoded)
 
     def way(self) -> Way:
         """Whether messages are decoded on Arrow or by Spark, and why. Nothing is read."""

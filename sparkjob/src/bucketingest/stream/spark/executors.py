@@ -1,4 +1,4 @@
-"""How many executors there are, and asking for another number: Spark's own rule for that knows nothing of streams."""
+"""Counts the executors and asks Spark for another number: Spark's own dynamic allocation knows nothing of streams."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class SparkExecutors:
         return None if context._jsc.sc().isLocal() else cls(session)  # noqa: SLF001 - PySpark has no other way
 
     def registered(self) -> int:
-        """Those that the driver knows as alive."""
+        """Number of those that the driver knows as alive."""
         return registered_executors(self.session)
 
     def ask_for(self, count: int) -> None:
-        """So many in all. The youngest end if there are more: call it while no task runs."""
+        """Have `count` executors in all. If there are more, the newest ones are ended: call it while no task runs."""
         context: Any = self.session.sparkContext
         scala, jvm = context._jsc.sc(), context._jvm  # noqa: SLF001 - PySpark has no other way
-        # Also those that have not started yet count: the others are never made.
+        # This number includes executors that are not started yet: surplus ones of those are never started.
         scala.requestTotalExecutors(count, 0, jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap()))
         alive = sorted(filter(None, scala.getExecutorIds().mkString(",").split(",")), key=int)
         if alive[count:]:
