@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.decode.decoder_choice import Way
-from bucketingest.decode.registered.subjects import registry_client, with_readers_schema
+from bucketingest.decode.registered.subjects import registry_client, with_columns, with_readers_schema
 from bucketingest.hudi.lock.hudi_lock import HudiLock, open_lock
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_changed_table
@@ -73,11 +73,11 @@ def ingest_resource(
     Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
     all checks.
     """
+    follows = _follows_registry(resource)
     client = _registry(resource)
     if client is not None:
         resource = with_readers_schema(resource, client, Patience())
-    pipeline = Pipeline.of(resource)
-    pipeline = replace(pipeline, services=replace(pipeline.services, makes_jobs=service_jobs))
+    lookups = None if client is None else SchemaLookups(client)
     files = None
     with prepared(session):
         if resource.spec.source.files is None:
@@ -86,27 +86,21 @@ def ingest_resource(
             session = own_session(session)
             files = open_files(resource.spec.source.files)
             rows = files.rows(session)
-        shape = RowShape(resource, pipeline.delete_when).planned(rows)
-        registered = None if client is None else RegisteredMessages(shape, rows, SchemaLookups(client))
+        first = _Input.of(rows, resource, lookups, makes_jobs=service_jobs, follows=follows)
         kafka, board = resource.spec.source.kafka, board or ProgressBoard()
         topics = None if kafka is None else TopicsRead.of(session, kafka, board)
-        try:
-            return _start(
-                rows,
-                pipeline,
-                shape,
-                source=_source_kind(resource),
-                once=once,
-                board=board,
-                registered=registered,
-                topics=topics,
-                files=files,
-                ended_hosts=ended_hosts,
-            )
-        except BaseException:  # also by a stop signal
-            if topics is not None:
-                topics.close()
-            raise
+
+    def with_schema(text: str) -> _Input:
+        with prepared(session):
+            return _Input.of(rows, with_columns(resource, text), lookups, makes_jobs=service_jobs, follows=follows)
+
+    job = _Job(_source_kind(resource), once=once, board=board, files=files, topics=topics)
+    try:
+        return _start(first, job, ended_hosts=ended_hosts, with_schema=with_schema if follows else None)
+    except BaseException:  # also by a stop signal
+        if topics is not None:
+            topics.close()
+        raise
 
 
 def ingest(
@@ -118,92 +112,125 @@ def ingest(
     `ingest_resource` does.
     """
     with prepared(rows.sparkSession):
-        return _start(rows, pipeline, RowShape(None, pipeline.delete_when), source="own", once=once, board=board)
+        given = _Input(rows, pipeline, RowShape(None, pipeline.delete_when))
+        return _start(given, _Job("own", once=once, board=board or ProgressBoard()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """What a query reads, and what becomes of it: it changes with the schema of the columns."""
+
+    rows: DataFrame
+    pipeline: Pipeline
+    shape: RowShape
+    registered: RegisteredMessages | None = None
+
+    @classmethod
+    def of(
+        cls, rows: DataFrame, resource: BucketIngest, lookups: SchemaLookups | None, *, makes_jobs: bool, follows: bool
+    ) -> Self:
+        """Of a resource whose columns are known. `follows`: they may become more. Raises InvalidTransform."""
+        pipeline = Pipeline.of(resource)
+        pipeline = replace(pipeline, services=replace(pipeline.services, makes_jobs=makes_jobs))
+        shape = RowShape(resource, pipeline.delete_when).planned(rows)
+        if lookups is None:
+            return cls(rows, pipeline, shape)
+        format_ = resource.spec.format
+        reader = format_.columns_text if follows and format_ is not None else None
+        return cls(rows, pipeline, shape, RegisteredMessages(shape, rows, lookups, reader=reader))
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What stays the same as long as the process runs."""
+
+    source: SourceKind
+    once: bool
+    board: ProgressBoard
+    files: FilesInput | None = None
+    topics: TopicsRead | None = None
 
 
 def _start(
-    rows: DataFrame,
-    pipeline: Pipeline,
-    shape: RowShape,
+    given: _Input,
+    job: _Job,
     *,
-    source: SourceKind,
-    once: bool,
-    board: ProgressBoard | None,
-    registered: RegisteredMessages | None = None,
-    files: FilesInput | None = None,
-    topics: TopicsRead | None = None,
     ended_hosts: Collection[str] = (),
+    with_schema: Callable[[str], _Input] | None = None,
 ) -> RunningIngest:
-    tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
-    schema = shape.schema(rows)
-    check_definition(pipeline.definition, schema)  # the lease is the first thing written
+    pipeline = given.pipeline
+    check_definition(pipeline.definition, given.shape.schema(given.rows))  # the lease is the first thing written
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
-    board = board or ProgressBoard()
     lease = TableLease.acquire(
         storage,
         LeaseOwner(pipeline.name),
         wait=pipeline.lease_wait,
         validity=pipeline.lease_validity,
         ended_hosts=ended_hosts,
-        sleep=_recorded_sleep(board.waited_for_lease),
+        sleep=_recorded_sleep(job.board.waited_for_lease),
     )
     try:
-        has_deletes = pipeline.delete_when is not None
-        opened = open_table(
-            storage,
-            pipeline.definition,
-            schema,
-            has_deletes=has_deletes,
-            log_block=pipeline.log_block,
-            drop_metadata_table=_drop_of(storage, pipeline, lease),
-            lock=lambda: _lock_of(storage, pipeline, lease).held(),
-            check_lease=lambda: lease.check(LEASE_MARGIN),
-        )
-        way = shape.way()
-        log.info("%s", way, extra={"pipeline": pipeline.name})
-        reading = shape.reading(rows)
-        if reading is not None:
-            log.info("%s", reading, extra={"pipeline": pipeline.name})
-        work = _work(rows, pipeline, way)
-        held = _HeldTable.of(pipeline, opened, lease, board)
-        _merge_holder(held).start()  # before anything is written: an earlier process may have decided a merge
-        coordinator = _coordinator(pipeline, opened, held, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
-        lease.set_epoch(coordinator.epoch)
-        services = _services(pipeline, held, lease, board, coordinator)
-        function = MicroBatchFunction(
-            pipeline,
-            opened,
-            shape,
-            coordinator,
-            board,
-            tasks=tasks,
-            services=services,
-            decoder=shape.decoder(rows),
-            registered=registered,
-            files=None if files is None else FilesWriter.of(files, shape, rows),
-            topics=None if reading is None or reading.client is None else TopicReading(reading.client),
-            pace=None if once else Pace.of(pipeline, lambda: coordinator.due),
-            scaling=None if once else ExecutorScaling.of(pipeline, SparkExecutors.of(rows.sparkSession), board),
-        )
-        beginning = TableBeginning(storage, pipeline.name, pipeline.beginning)
-        starter = QueryStarter.of(
-            rows,
-            pipeline,
-            coordinator,
-            function,
-            beginning=beginning,
-            source=source,
-            once=once,
-            listing=None if files is None else files.listing,
-            topics=topics,
-        )
         catalogs = [
-            CatalogKeeper(storage, each, board.catalog, lambda: board.snapshot().commits) for each in pipeline.catalogs
+            CatalogKeeper(storage, each, job.board.catalog, lambda: job.board.snapshot().commits)
+            for each in pipeline.catalogs
         ]
-        return RunningIngest(starter, lease, catalogs)
+        again = None if with_schema is None else lambda text: _starter(with_schema(text), job, storage, lease)
+        return RunningIngest(_starter(given, job, storage, lease), lease, catalogs, again)
     except BaseException:  # also by a stop signal
         lease.release()
         raise
+
+
+def _starter(given: _Input, job: _Job, storage: Storage, lease: TableLease) -> QueryStarter:
+    """Opens the table for the input's columns."""
+    rows, pipeline, shape, board, files = given.rows, given.pipeline, given.shape, job.board, job.files
+    tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
+    opened = open_table(
+        storage,
+        pipeline.definition,
+        shape.schema(rows),
+        has_deletes=pipeline.delete_when is not None,
+        log_block=pipeline.log_block,
+        drop_metadata_table=_drop_of(storage, pipeline, lease),
+        lock=lambda: _lock_of(storage, pipeline, lease).held(),
+        check_lease=lambda: lease.check(LEASE_MARGIN),
+    )
+    way = shape.way()
+    log.info("%s", way, extra={"pipeline": pipeline.name})
+    reading = shape.reading(rows)
+    if reading is not None:
+        log.info("%s", reading, extra={"pipeline": pipeline.name})
+    work = _work(rows, pipeline, way)
+    held = _HeldTable.of(pipeline, opened, lease, board)
+    _merge_holder(held).start()  # before anything is written: an earlier process may have decided a merge
+    coordinator = _coordinator(pipeline, opened, held, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
+    lease.set_epoch(coordinator.epoch)
+    function = MicroBatchFunction(
+        pipeline,
+        opened,
+        shape,
+        coordinator,
+        board,
+        tasks=tasks,
+        services=_services(pipeline, held, lease, board, coordinator),
+        decoder=shape.decoder(rows),
+        registered=given.registered,
+        files=None if files is None else FilesWriter.of(files, shape, rows),
+        topics=None if reading is None or reading.client is None else TopicReading(reading.client),
+        pace=None if job.once else Pace.of(pipeline, lambda: coordinator.due),
+        scaling=None if job.once else ExecutorScaling.of(pipeline, SparkExecutors.of(rows.sparkSession), board),
+    )
+    return QueryStarter.of(
+        rows,
+        pipeline,
+        coordinator,
+        function,
+        beginning=TableBeginning(storage, pipeline.name, pipeline.beginning),
+        source=job.source,
+        once=job.once,
+        listing=None if files is None else files.listing,
+        topics=job.topics,
+    )
 
 
 def _drop_of(storage: Storage, pipeline: Pipeline, lease: TableLease) -> Callable[[], None] | None:
@@ -315,6 +342,12 @@ def _merge_holder(held: _HeldTable) -> ClusteringHolder:
 def _registry(resource: BucketIngest) -> RegistryClient | None:
     format_ = resource.spec.format
     return None if format_ is None or format_.registry is None else registry_client(format_.registry)
+
+
+def _follows_registry(resource: BucketIngest) -> bool:
+    """Whether the columns are those of the messages' schemas in a registry, and become more with them."""
+    format_ = resource.spec.format
+    return format_ is not None and format_.follows_registry
 
 
 def _source_kind(resource: BucketIngest) -> SourceKind:

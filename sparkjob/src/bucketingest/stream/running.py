@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -19,6 +19,7 @@ from bucketingest.stream.errors import JvmFailed, QueryFailed, SourceUnreachable
 from bucketingest.stream.files.query import FilesQueryFailed
 from bucketingest.stream.foreach_batch import StopRequested
 from bucketingest.stream.report.progress import Progress
+from bucketingest.stream.source.registered import SchemaGrown
 from bucketingest.stream.spark.executors import registered_executors
 from bucketingest.stream.spark.failures import essence, got_no_answer
 from bucketingest.stream.starter import Query, QueryStarter
@@ -40,8 +41,16 @@ class RunningIngest:
     written. `request_stop` from anywhere, also from a signal handler.
     """
 
-    def __init__(self, starter: QueryStarter, lease: TableLease, catalogs: Sequence[CatalogKeeper] = ()) -> None:
+    def __init__(
+        self,
+        starter: QueryStarter,
+        lease: TableLease,
+        catalogs: Sequence[CatalogKeeper] = (),
+        with_schema: Callable[[str], QueryStarter] | None = None,
+    ) -> None:
+        """`with_schema`: makes another starter for a schema of the columns that has grown."""
         self._starter = starter
+        self._with_schema = with_schema
         self._catalogs = catalogs
         self._lease = lease
         self._function = starter.function
@@ -105,6 +114,8 @@ class RunningIngest:
                     self._stop()
                     return True
                 self._start_again(error)
+            except SchemaGrown as grown:
+                self._grow(grown)
             except SourceUnreachable as error:
                 self._wait_for_source(error)
             except (Py4JError, ConnectionError) as error:  # another OSError is of this process's disk, say
@@ -201,6 +212,21 @@ class RunningIngest:
         self._stop()
         self._begin()
 
+    def _grow(self, grown: SchemaGrown) -> None:
+        """Start again from the table with more columns. Nothing of the micro-batch is written; what the open instant
+        has of earlier ones is written again.
+        """
+        assert self._with_schema is not None, "only a schema that may grow is looked at"
+        log.info("the schema grows with new columns", extra={"columns": {str(k): v for k, v in grown.added.items()}})
+        before = self._function
+        self._stop()
+        before.stop_services()
+        self._starter = self._with_schema(grown.text)
+        self._function = self._starter.function
+        if before.stop_requested.is_set():
+            self._function.stop_requested.set()
+        self._begin()
+
     def _stop(self) -> None:
         self._function.ending.set()  # else a micro-batch that is about to start waits for the lock, and Spark for it
         with self._function.busy:  # no micro-batch is interrupted
@@ -214,7 +240,7 @@ class RunningIngest:
         if self._function.gives_way and StopRequested.__name__ in str(error):
             return
         failure = error.__cause__ if isinstance(error, FilesQueryFailed) else self._function.failure
-        if isinstance(failure, BucketIngestError | ConnectionError):
+        if isinstance(failure, BucketIngestError | ConnectionError | SchemaGrown):
             raise failure
         if got_no_answer(failure):
             raise _jvm_failed() from failure

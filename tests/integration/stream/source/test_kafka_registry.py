@@ -148,6 +148,49 @@ def test_a_schema_that_is_registered_while_the_query_runs_is_asked_for_and_one_t
     assert lake.letters() == []
 
 
+def test_new_fields_become_columns_while_the_query_runs_and_old_producers_go_on(
+    spark: Any, run: Runner, lake: Lake, new_topic: NewTopic, schema_registry: SchemaRegistry
+) -> None:
+    topic = new_topic()
+    subject = f"{topic.name}-value"
+    schemas = [
+        {**OLD, "fields": [{"name": "id", "type": "string"}, *({"name": each, "type": "long"} for each in names)]}
+        for names in (["n"], ["n", "a"], ["n", "b"])
+    ]
+    ids = [schema_registry.register(subject, schemas[0])]
+    found = resource(lake, topic, schema_registry)
+    topic.send([message(ids[0], schemas[0], {"id": "0", "n": 0})])
+    running = ingest_resource(spark, found)
+    try:
+        _until(running, lambda: lake.instants() and len(lake.rows()) == 1)
+        ids += [schema_registry.register(subject, each) for each in schemas[1:]]
+        topic.send(
+            [
+                message(ids[1], schemas[1], {"id": "1", "n": 1, "a": 10}),
+                message(ids[0], schemas[0], {"id": "2", "n": 2}),
+                message(ids[2], schemas[2], {"id": "3", "n": 3, "b": 30}),
+            ]
+        )
+        _until(running, lambda: len(lake.rows()) == 4)
+        first = running.progress()
+    finally:
+        running.request_stop()
+        finish(running)
+    assert len(lake.instants()) == 2, "in the next commit"
+    assert (first.rollbacks, first.position_losses) == (0, 0)
+    topic.send([message(ids[1], schemas[1], {"id": "4", "n": 4, "a": 40})])  # another start, whose newest lacks it
+    run.once(found)
+    rows = lake.rows().sort_by("id").select(["id", "n", "a", "b"]).to_pylist()
+    assert [tuple(each.values()) for each in rows] == [
+        ("0", 0, None, None),
+        ("1", 1, 10, None),
+        ("2", 2, None, None),
+        ("3", 3, None, 30),
+        ("4", 4, 40, None),
+    ]
+    assert lake.letters() == []
+
+
 def _until(running: Any, reached: Any) -> None:
     for _ in range(600):
         assert not running.wait(0.1), "the query has ended"

@@ -17,7 +17,7 @@ from bucketingest.registry.credentials import Credentials
 from bucketingest.registry.errors import GaveWay
 from bucketingest.registry.lookups import Patience, SchemaLookups
 from bucketingest.stream.source.messages import MessageDecoder, ids_in, marked_messages
-from bucketingest.stream.source.registered import RegisteredMessages
+from bucketingest.stream.source.registered import RegisteredMessages, SchemaGrown
 from support.registry.http_registry import HttpRegistry, http_registry, respond
 
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]})
@@ -68,6 +68,10 @@ def registry() -> Iterator[HttpRegistry]:
 
 @pytest.fixture
 def registered(registry: HttpRegistry) -> RegisteredMessages:
+    return registered_at(registry)
+
+
+def registered_at(registry: HttpRegistry, reader: str | None = None) -> RegisteredMessages:
     """The rows of a micro-batch are here the batches themselves."""
 
     def find_ids(rows: Any) -> set[int]:
@@ -76,7 +80,7 @@ def registered(registry: HttpRegistry) -> RegisteredMessages:
 
     client = RegistryClient(registry.url, Credentials)
     lookups = SchemaLookups(client, Patience(120, lambda _: None, lambda: 0))
-    return RegisteredMessages(cast(Any, Shape()), cast(Any, None), lookups, find_ids=find_ids)
+    return RegisteredMessages(cast(Any, Shape()), cast(Any, None), lookups, reader=reader, find_ids=find_ids)
 
 
 def write(registered: RegisteredMessages, writing: Writing, *, gives_way: bool = False) -> list[str | None]:
@@ -141,3 +145,23 @@ def test_all_messages_are_marked_with_row_and_reason() -> None:
     header = "Confluent's header: a zero byte and a schema's id"
     why = f"cannot be decoded: byte 1: it begins with 7b7d, which is not {header}"
     assert made.column("detail").to_pylist() == ["has no value", why]
+
+
+def record(*names: str) -> str:
+    return json.dumps({"type": "record", "name": "R", "fields": [{"name": each, "type": "int"} for each in names]})
+
+
+def test_new_fields_of_messages_are_told_before_anything_is_written(registry: HttpRegistry) -> None:
+    for each in (SCHEMA, record("n", "a"), "no schema", record("b", "n")):
+        registry.register("r", each)
+    registered = registered_at(registry, SCHEMA)
+    assert write(registered, Writing(message(1))) == [None]
+    writing = Writing(message(1), message(2) + b"\x04", message(3), message(4) + b"\x06")
+    with pytest.raises(SchemaGrown) as grown:
+        write(registered, writing)
+    assert writing.details == []
+    assert grown.value.added == {2: ("a",), 4: ("b",)}
+    assert [each["name"] for each in json.loads(grown.value.text)["fields"]] == ["n", "a", "b"]
+    assert write(registered_at(registry, grown.value.text), writing)[3] is None, "with them it is written"
+    own = Writing(message(2) + b"\x04")
+    assert write(registered_at(registry), own) == [None], "the resource has a schema of its own, which does not grow"

@@ -6,6 +6,7 @@ import json
 import logging
 from functools import lru_cache
 
+from bucketingest.decode.avro.growth import lenient
 from bucketingest.decode.avro.references import UnjoinableSchema, self_contained
 from bucketingest.decode.message_columns import why_refused
 from bucketingest.decode.protobuf.compiled import Uncompilable, compiled, message_names
@@ -28,7 +29,7 @@ def registry_client(registry: Registry) -> RegistryClient:
 
 def with_readers_schema(resource: BucketIngest, client: RegistryClient, patience: Patience) -> BucketIngest:
     """The resource with the schema of its columns, the newest of the subject unless it has one. The table's columns
-    follow from it, so that it stays while the query runs.
+    follow from it, so that it stays while a query runs.
 
     Raises RegistryError.
     """
@@ -55,8 +56,20 @@ def with_readers_schema(resource: BucketIngest, client: RegistryClient, patience
             f"spec.format.registry: schema {number} of the subject {subject} {why}: it cannot be a column. Give "
             "spec.format.schema with the fields that are to be columns"
         )
+    if fixed.type == "avro":
+        fixed = fixed.model_copy(update={"schema_text": lenient(fixed.columns_text)})
     log.info("the table's schema is the newest of the subject", extra={"subject": subject, "id": number})
-    return resource.model_copy(update={"spec": resource.spec.model_copy(update={"format": fixed})})
+    return _with_format(resource, fixed)
+
+
+def with_columns(resource: BucketIngest, schema_text: str) -> BucketIngest:
+    """The resource with another schema of its columns."""
+    assert resource.spec.format is not None, "only messages have a schema"
+    return _with_format(resource, resource.spec.format.model_copy(update={"schema_text": schema_text}))
+
+
+def _with_format(resource: BucketIngest, format_: Format) -> BucketIngest:
+    return resource.model_copy(update={"spec": resource.spec.model_copy(update={"format": format_})})
 
 
 @lru_cache(KEPT_MAX)

@@ -110,7 +110,8 @@ class Format(SpecModel):
         description=(
             "For json: the columns as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2); required. "
             "For avro: the Avro schema of the value, as JSON text. With registry messages are read as this schema, "
-            "whatever theirs is; absent, it is the newest of the subject at each start. Required without registry. "
+            "whatever theirs is; absent, it is the newest of the subject at each start, and grows with new fields of "
+            "messages while the job runs. Required without registry. "
             "For protobuf: the descriptor set of the value in Base64, as protoc --include_imports --descriptor_set_out "
             "writes it; with registry as for avro."
         ),
@@ -159,6 +160,11 @@ class Format(SpecModel):
             "must be that of a schema with the message."
         ),
     )
+
+    @property
+    def follows_registry(self) -> bool:
+        """Whether the columns are the fields of the messages' schemas, and become more with them."""
+        return self.type == "avro" and self.registry is not None and self.schema_text is None
 
     @property
     def columns_text(self) -> str:
