@@ -114,7 +114,7 @@ def open_table(
     bucket_rules = load_rules(storage, definition.buckets) if has_buckets else TableRules(BucketCounts(1))
     timeline = with_hidden(storage, Timeline.load(storage))
     _tell_if_ahead(timeline)
-    avro = _merged_schema(table, timeline, avro)
+    avro = _merged_schema(table, timeline, avro, definition)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
     files = _committed_files(view, replaced) if has_buckets else ()
@@ -157,7 +157,7 @@ def check_table_fits(
     except TableNotFound:
         return False
     check_table(table, definition, metadata_table=drops_metadata_table)
-    _merged_schema(table, Timeline.load(storage), arrow_to_avro(incoming, table_name=definition.name))
+    _merged_schema(table, Timeline.load(storage), arrow_to_avro(incoming, table_name=definition.name), definition)
     return True
 
 
@@ -201,11 +201,19 @@ def _tell_if_ahead(timeline: Timeline) -> None:
         log.warning("a writer's clock was ahead: times go on after the table's newest, by milliseconds", extra=extra)
 
 
-def _merged_schema(table: HoodieTable, timeline: Timeline, incoming: AvroSchema) -> AvroSchema:
+def fixed_columns(definition: TableDefinition) -> tuple[str, ...]:
+    """Columns whose types never change: what a row's key, place and order were made from."""
+    ordering = definition.ordering_field
+    return (*definition.record_key, *definition.partition_fields, *(() if ordering is None else (ordering,)))
+
+
+def _merged_schema(
+    table: HoodieTable, timeline: Timeline, incoming: AvroSchema, definition: TableDefinition
+) -> AvroSchema:
     stored = stored_schema(table, timeline)
     if stored is None:
         return incoming
-    comparison = compare_schemas(stored, incoming)
+    comparison = compare_schemas(stored, incoming, fixed_columns(definition))
     if comparison.fit is Fit.REFUSED:
         raise UnsupportedTable(table.storage.url, [f"schema: {reason}" for reason in comparison.reasons])
     return comparison.schema

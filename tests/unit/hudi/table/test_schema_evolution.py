@@ -8,12 +8,14 @@ from bucketingest.hudi.table.schema_evolution import Fit, SchemaComparison, comp
 
 ID = pa.field("id", pa.string(), nullable=False)
 AMOUNT = pa.field("amount", pa.decimal128(10, 2))
+NUMBER = pa.field("n", pa.int64())
+FIXED = pa.field("key", pa.int64())
 ADDRESS = pa.field("address", pa.struct([pa.field("city", pa.string()), pa.field("zip", pa.list_(pa.int32()))]))
 
 
 def compared(table: list[pa.Field], incoming: list[pa.Field], *, incoming_name: str = "t") -> SchemaComparison:
     stored, arriving = arrow_to_avro(pa.schema(table), table_name="t"), pa.schema(incoming)
-    return compare_schemas(with_meta_columns(stored), arrow_to_avro(arriving, table_name=incoming_name))
+    return compare_schemas(with_meta_columns(stored), arrow_to_avro(arriving, table_name=incoming_name), ["key"])
 
 
 def test_the_same_columns_in_another_order_and_of_another_record_name_are_the_same() -> None:
@@ -35,6 +37,24 @@ def test_a_nullable_column_the_input_lacks_is_to_be_filled_with_null() -> None:
     assert avro_to_arrow(result.schema).names == ["id", "amount"]
 
 
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [
+        (pa.int32(), pa.int64()),
+        (pa.int32(), pa.float64()),
+        (pa.float32(), pa.float64()),
+        (pa.decimal128(10, 2), pa.decimal128(20, 2)),
+    ],
+)
+def test_a_column_gets_the_wider_type_and_keeps_it(narrow: pa.DataType, wide: pa.DataType) -> None:
+    result = compared([ID, NUMBER.with_type(narrow)], [NUMBER.with_type(wide), ID])
+    assert (result.fit, result.widened) == (Fit.EVOLVED, ("n",))
+    assert avro_to_arrow(result.schema) == pa.schema([ID, NUMBER.with_type(wide)])
+    back = compared([ID, NUMBER.with_type(wide)], [ID, NUMBER.with_type(narrow)])
+    assert (back.fit, back.widened) == (Fit.SAME, ())
+    assert avro_to_arrow(back.schema) == pa.schema([ID, NUMBER.with_type(wide)])
+
+
 def test_a_value_that_is_always_there_fits_a_nullable_column() -> None:
     assert compared([pa.field("id", pa.string())], [ID]).fit is Fit.SAME
 
@@ -42,7 +62,15 @@ def test_a_value_that_is_always_there_fits_a_nullable_column() -> None:
 @pytest.mark.parametrize(
     ("table", "incoming", "reason"),
     [
-        ([ID, AMOUNT], [ID, AMOUNT.with_type(pa.decimal128(12, 2))], r"'amount' is decimal\(10,2\) .* decimal\(12,2\)"),
+        ([ID, AMOUNT], [ID, AMOUNT.with_type(pa.decimal128(12, 3))], r"'amount' is decimal\(10,2\) .* decimal\(12,3\)"),
+        ([NUMBER], [NUMBER.with_type(pa.float32())], "'n' is long in the table but float in the input"),
+        ([NUMBER], [NUMBER.with_type(pa.float64())], "'n' is long in the table but double in the input"),
+        (
+            [NUMBER.with_nullable(False).with_type(pa.int32())],
+            [NUMBER],
+            "'n' is required by the table but nullable in the input",
+        ),
+        ([FIXED.with_type(pa.int32())], [FIXED], "'key' is int in the table but long in the input"),
         ([ID], [ID.with_type(pa.int64())], "'id' is string in the table but long in the input; cast it"),
         ([ID], [ID.with_nullable(True)], "'id' is required by the table but nullable in the input"),
         ([ID], [AMOUNT], "'id' is required by the table but missing"),

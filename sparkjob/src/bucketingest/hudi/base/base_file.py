@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from bucketingest.hudi.avro.stored_form import stored_form
 from bucketingest.hudi.base.bloom_filter import FOOTER_KEY, BloomFilter
 from bucketingest.hudi.table.schema import META_COLUMNS
+from bucketingest.hudi.table.schema_evolution import widened
 
 _KEY, _FILE_NAME = META_COLUMNS[2], META_COLUMNS[4]
 REPEATED: Final = (META_COLUMNS[0], META_COLUMNS[3])
@@ -139,20 +140,11 @@ class BaseFileWriter:
             elif wanted.name in rows.column_names:
                 column = rows[wanted.name]
                 if column.type != wanted.type:
-                    column = column.dictionary_encode() if wanted.type == _TEXTS else _widened(column, wanted.type)
+                    column = column.dictionary_encode() if wanted.type == _TEXTS else widened(column, wanted.type)
             else:
                 column = pa.nulls(rows.num_rows, wanted.type)
             columns.append(column)
         return pa.Table.from_arrays(columns, schema=self._schema)
-
-
-def _widened(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """A column of before its type was widened. A float becomes a double by its shortest text, so that 0.1 stays 0.1:
-    Hudi's readers (HoodieAvroUtils, rewriting primitive types) and hudi-rs do it so with files that are not merged.
-    """
-    if pa.types.is_float32(column.type) and pa.types.is_float64(wanted):
-        column = column.cast(pa.string())
-    return column.cast(wanted)
 
 
 def _repeating(rows: pa.Table) -> list[str]:

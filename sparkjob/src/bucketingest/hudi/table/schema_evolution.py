@@ -6,11 +6,23 @@ makes the whole file group unreadable.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
 
 from bucketingest.hudi.table.schema import META_COLUMNS, AvroSchema
+
+Column = TypeVar("Column", pa.Array, pa.ChunkedArray)
+_WIDENED: Final = frozenset(
+    ((narrow, None, None), (wide, None, None))
+    for narrow, wide in [("int", "long"), ("int", "double"), ("float", "double")]
+)
+"""Kinds of a column before and after, for which readers read old files and log blocks of the table rightly, and whose
+values are all kept: a long is not always a double.
+"""
 
 
 class Fit(Enum):
@@ -30,26 +42,36 @@ class SchemaComparison:
     """The schema to write, without meta columns: the table's columns in its order, then the added ones."""
     added: tuple[str, ...]
     """Incoming columns that the table did not have; all nullable."""
+    widened: tuple[str, ...]
+    """The table's columns that get a wider type."""
     missing: tuple[str, ...]
     """The table's nullable columns that the input lacks: they are filled with null."""
     reasons: tuple[str, ...]
     """Why the schema is refused, each with the column; empty unless refused."""
 
 
-def compare_schemas(table: AvroSchema, incoming: AvroSchema) -> SchemaComparison:
+def compare_schemas(table: AvroSchema, incoming: AvroSchema, fixed: Collection[str] = ()) -> SchemaComparison:
     """Compare a table's Avro schema with that of rows to be written; meta columns in either are ignored.
 
-    Columns are matched by name; their order does not matter. Allowed are new nullable columns, absent nullable columns
-    and a required value for a nullable column. Refused are changed types, nulls for a required column, new required
-    columns, absent required columns, and names that differ from the table's in case only.
+    Columns are matched by name; their order does not matter. Allowed are new nullable columns, absent nullable columns,
+    a required value for a nullable column, and a wider type of one column for that of the other, unless it is one of
+    the `fixed`. Refused are other changes of types, nulls for a required column, new required columns, absent required
+    columns, and names that differ from the table's in case only.
     """
     stored, arriving = _columns(table), _columns(incoming)
     reasons: list[str] = []
+    widened = {}
     for name, column in stored.items():
-        if name in arriving:
-            reasons += _differences(name, column["type"], arriving[name]["type"])
-        elif not _is_nullable(column["type"]):
-            reasons.append(f"column {name!r} is required by the table but missing in the input; select it")
+        if name not in arriving:
+            if not _is_nullable(column["type"]):
+                reasons.append(f"column {name!r} is required by the table but missing in the input; select it")
+            continue
+        found = _differences(name, column["type"], arriving[name]["type"])
+        if found and name not in fixed and (wide := _wider(column["type"], arriving[name]["type"])) is not None:
+            if wide != column["type"]:
+                widened[name] = {**column, "type": wide}
+            continue
+        reasons += found
     added = tuple(name for name in arriving if name not in stored)
     known = {name.lower(): name for name in stored}
     reasons += [
@@ -64,9 +86,38 @@ def compare_schemas(table: AvroSchema, incoming: AvroSchema) -> SchemaComparison
         if not _is_nullable(arriving[name]["type"])
     ]
     missing = tuple(name for name, column in stored.items() if name not in arriving and _is_nullable(column["type"]))
-    merged = {**table, "fields": [*stored.values(), *(arriving[name] for name in added)]}
-    fit = Fit.REFUSED if reasons else Fit.EVOLVED if added else Fit.SAME
-    return SchemaComparison(fit, merged, added, missing, tuple(reasons))
+    columns = [*(stored | widened).values(), *(arriving[name] for name in added)]
+    fit = Fit.REFUSED if reasons else Fit.EVOLVED if added or widened else Fit.SAME
+    return SchemaComparison(fit, {**table, "fields": columns}, added, tuple(widened), missing, tuple(reasons))
+
+
+def widened(column: Column, wanted: pa.DataType) -> Column:
+    """Values of a column of before its type was widened. A float becomes a double by its shortest text, so that 0.1
+    stays 0.1: Hudi's readers (HoodieAvroUtils, rewriting primitive types) and hudi-rs do it so with files that are not
+    merged. Raises ArrowInvalid if a value does not fit.
+    """
+    if pa.types.is_float32(column.type) and pa.types.is_float64(wanted):
+        column = column.cast(pa.string())
+    return column.cast(wanted)
+
+
+def _wider(stored: Any, arriving: Any) -> Any:
+    """The type of a column that has values of both, each of them exactly; None if there is none."""
+    if _is_nullable(arriving) and not _is_nullable(stored):
+        return None
+    one, other = _value_type(stored), _value_type(arriving)
+    if _is_wider(one, other):
+        return stored
+    if _is_wider(other, one):
+        return ["null", other] if _is_nullable(stored) else other
+    return None
+
+
+def _is_wider(wide: dict[str, Any], narrow: dict[str, Any]) -> bool:
+    if "decimal" == wide.get("logicalType") == narrow.get("logicalType"):
+        same = wide.get("scale", 0) == narrow.get("scale", 0) and wide["type"] == narrow["type"]
+        return bool(same and wide["precision"] > narrow["precision"])
+    return (_kind(narrow), _kind(wide)) in _WIDENED
 
 
 def _columns(schema: AvroSchema) -> dict[str, dict[str, Any]]:

@@ -28,7 +28,7 @@ from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision
-from bucketingest.write.open_table import OpenTable
+from bucketingest.write.open_table import OpenTable, fixed_columns
 from bucketingest.write.table_groups import TableGroups
 
 log = logging.getLogger(__name__)
@@ -48,6 +48,7 @@ class SharedTable:
         self._groups = groups
         self._own_rollbacks = own_rollbacks
         self._input_schema = opened.avro_schema
+        self._fixed = fixed_columns(opened.definition)
         self._folded = opened.commits
         self._known = opened.commits
         self._rollbacks: frozenset[str] = frozenset()
@@ -153,7 +154,7 @@ class SharedTable:
         """Readers take the table's schema from our commits: a column that a commit leaves out is lost."""
         if schema is None:
             return
-        comparison = compare_schemas(json.loads(schema), self._input_schema)
+        comparison = compare_schemas(json.loads(schema), self._input_schema, self._fixed)
         if comparison.fit is Fit.REFUSED:
             raise UnsupportedTable(self._storage.url, [f"schema: {reason}" for reason in comparison.reasons])
         self.schema = comparison.schema

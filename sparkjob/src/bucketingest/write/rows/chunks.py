@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bucketingest.hudi.table.schema_evolution import widened
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.placing import span_length
 from bucketingest.write.plan import WritePlan
@@ -185,7 +186,9 @@ def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     batches.clear()
     present = set(joined.schema.names)
     columns = [
-        joined.column(field.name).cast(field.type) if field.name in present else pa.nulls(joined.num_rows, field.type)
+        widened(joined.column(field.name), field.type)
+        if field.name in present
+        else pa.nulls(joined.num_rows, field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

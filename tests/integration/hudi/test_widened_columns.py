@@ -1,0 +1,66 @@
+"""Columns that get a wider type: both readers show every value, of log blocks and base files of before and after, and
+of a base file that was merged of both.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.hudi.table.layout_warnings import LogBlock
+from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.storage import open_storage
+from support.oracle import hudi_rs
+from support.oracle.client import HudiOracle
+from support.oracle.compare import assert_same_rows, without_meta_columns
+from support.tables.local_writer import LocalWriter
+from support.tables.services.compactions import compact
+
+pytestmark = pytest.mark.hudi
+
+DEFINITION: Final = TableDefinition("widened", ("id",), (), None, buckets=1)
+TYPES: Final[dict[str, tuple[pa.DataType, pa.DataType, Any, Any]]] = {
+    "int_long": (pa.int32(), pa.int64(), -(2**31), 2**60),
+    "int_double": (pa.int32(), pa.float64(), 2**31 - 1, 0.5),
+    "float_double": (pa.float32(), pa.float64(), 0.1, 0.1),
+    "decimal": (pa.decimal128(6, 2), pa.decimal128(25, 2), Decimal("-1234.56"), Decimal("12345678901234567890.12")),
+}
+"""Of a column its types, and a value, before and after."""
+
+
+def rows(after: bool, *ids: str) -> pa.Table:
+    columns = {name: pa.array([each[2 + after]] * len(ids), each[after]) for name, each in TYPES.items()}
+    return pa.table({"id": pa.array(ids, pa.string()), **columns})
+
+
+def wide(*tables: pa.Table) -> pa.Table:
+    """All rows, as the table has them in the end."""
+    values = [row for table in tables for row in table.to_pylist()]
+    for row in values:
+        row["float_double"] = 0.1
+    return pa.Table.from_pylist(values, rows(True).schema)
+
+
+@pytest.mark.parametrize("compacted", [False, True], ids=["log files", "base and log files"])
+@pytest.mark.parametrize("block", ["avro", "parquet"])
+def test_values_of_both_types_are_read_and_merged(
+    hudi: HudiOracle, tmp_path: Path, block: LogBlock, compacted: bool
+) -> None:
+    before, after = rows(False, "a", "b"), rows(True, "b", "c")
+    LocalWriter(tmp_path, DEFINITION, before.schema, log_block=block).commit(before)
+    if compacted:
+        compact(open_storage(str(tmp_path)))
+    LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block).commit(after)
+    expected = wide(before.slice(0, 1), after)
+    for _ in range(2):
+        assert_same_rows(without_meta_columns(hudi.snapshot(tmp_path)), expected, ["id"])
+        assert_same_rows(without_meta_columns(hudi_rs.snapshot(tmp_path)), expected, ["id"])
+        compact(open_storage(str(tmp_path)))
+    # an old producer goes on
+    late = rows(False, "d")
+    LocalWriter(tmp_path, DEFINITION, late.schema, log_block=block).commit(late)
+    assert_same_rows(without_meta_columns(hudi_rs.snapshot(tmp_path)), wide(expected, late), ["id"])
