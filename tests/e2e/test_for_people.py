@@ -58,10 +58,8 @@ def test_a_pipeline_with_options_in_a_secret_runs_and_its_bundle_explains_it_wit
     the_commands_of_every_runbook_work_as_written(mails, tmp_path)
 
     # Commands in the job's container left no termination message: a driver that is killed now is started again.
-    killed = time.time()
     kill_first_process(mails.drivers()[-1])
-    mails.wait("attempt 2", lambda: mails.attempt() == 2)
-    mails.wait_for_commit(killed, "driver SIGKILL")
+    mails.wait_for_commit_of(2, "driver SIGKILL")
     mails.judge()
 
 

@@ -39,22 +39,19 @@ def test_a_pipeline_on_a_volume_is_for_itself_and_survives_what_happens_to_its_p
     secret = only_its_executors_reach_the_driver(orders, values["job"]["image"])
 
     # the driver's process is killed
-    killed, lost = time.time(), orders.drivers()[-1]
+    lost = orders.drivers()[-1]
     kill_first_process(lost)
-    orders.wait_for_commit(killed, "driver SIGKILL")
-    assert orders.attempt() == 2
+    orders.wait_for_commit_of(2, "driver SIGKILL")
     env = {each["name"]: each.get("value") for each in orders.drivers()[-1]["spec"]["containers"][0]["env"]}
     assert env["BUCKETINGEST_ENDED_DRIVERS"] == lost["metadata"]["name"], "it need not wait for the lease"
     assert secret_of(orders.drivers()[-1]) != secret, "each attempt has its own"
 
     # a user deletes all that `kubectl get all` shows: pods and Services, no pipeline
-    deleted = time.time()
     said = orders.kube.kubectl("delete", "all", "--all", "--namespace", orders.namespace, "--wait=false")
     assert "pod" in said
     assert "service" in said
     assert "bucketingest.bucketingest.dev" not in said
-    orders.wait("all deleted -> attempt 3", lambda: orders.attempt() == 3)
-    orders.wait_for_commit(deleted + orders.took["all deleted -> attempt 3"], "all deleted")
+    orders.wait_for_commit_of(3, "all deleted")
 
     # Spark replaces an executor: no new attempt
     killed = time.time()
@@ -123,11 +120,10 @@ def test_a_pipeline_on_s3_survives_expired_credentials_and_the_end_of_the_pods_t
 
     # others rotate the keys; nobody touches the resource
     give_keys(parcels, s3_server, "parcels-2")
-    denied = time.time()
     s3_server.remove_account("parcels-1")
     parcels.wait("denied", lambda: parcels.first_outcome() is not None)
     assert parcels.first_outcome() == "AccessDenied", parcels.state()
-    parcels.wait_for_commit(denied + 2, "credentials expired")
+    parcels.wait_for_commit_of(2, "credentials expired")
 
     # pods merge; both end before their work does, one without a chance to say so
     compaction, first, second = parcels.wait("pods merge", lambda: _merging(parcels))
@@ -153,10 +149,9 @@ def test_a_pipeline_that_hangs_is_noticed_fenced_and_healed(on_volume: NewPipeli
     readings.wait_for_condition("Ready", "True")
 
     # nothing ends, and nothing makes progress: the open instant grows old
-    stopped = time.time()
     stop_processes(readings.executors()[-1])
     readings.wait("stopped -> noticed (its limit: 10 s)", lambda: readings.first_outcome() == "Stuck")
-    readings.wait_for_commit(stopped + readings.took["stopped -> noticed (its limit: 10 s)"], "noticed")
+    readings.wait_for_commit_of(2, "noticed")
     readings.judge()
 
 
@@ -222,8 +217,7 @@ def test_what_was_committed_is_continued_by_the_resource_and_by_a_new_one(
 
     # another certificate, as cert-manager renews it: nobody touches the resource
     give_certificate(visits, kafka_broker.authority, "visits-2")
-    visits.wait("new certificate -> attempt 2", lambda: visits.attempt() == 2)
-    visits.wait_for_commit(time.time(), "attempt 2")
+    visits.wait_for_commit_of(2, "new certificate")
     assert visits.first_outcome() == "DriverStopped", visits.state()
 
     visits.change({"suspend": True, "services": {"whileSuspended": True, "compaction": {"logFiles": 2}}})

@@ -146,6 +146,12 @@ class Pipeline:
         seconds = (self.watch.first_after(after) or after) - after
         self.took[f"{why} -> commit"] = round(seconds, 1)
 
+    def wait_for_commit_of(self, attempt: int, why: str) -> None:
+        """Wait for an attempt, and for a commit after it began: what was killed may have committed a moment before."""
+        self.wait(f"{why} -> attempt {attempt}", lambda: self.attempt() >= attempt)
+        self.wait_for_commit(time.time(), f"attempt {attempt}")
+        assert self.attempt() == attempt, self.state()
+
     def wait_for_condition(
         self, kind: str, value: str, reason: str = "", *, within: float = START_SECONDS
     ) -> dict[str, str]:
