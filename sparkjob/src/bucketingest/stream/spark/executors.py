@@ -37,11 +37,12 @@ class SparkExecutors:
         """Have `count` executors in all. If there are more, the newest ones are ended: call it while no task runs."""
         context: Any = self.session.sparkContext
         scala, jvm = context._jsc.sc(), context._jvm  # noqa: SLF001 - PySpark has no other way
-        # This number includes executors that are not started yet: surplus ones of those are never started.
-        scala.requestTotalExecutors(count, 0, jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap()))
         alive = sorted(filter(None, scala.getExecutorIds().mkString(",").split(",")), key=int)
         if alive[count:]:
             ids = jvm.java.util.ArrayList()
             for each in alive[count:]:
                 ids.add(each)
             scala.killExecutors(jvm.PythonUtils.toSeq(ids))
+        # Last: each one that is ended also lowers the number by which Spark replaces those that are lost. It includes
+        # executors that are not started yet: surplus ones of those are never started.
+        scala.requestTotalExecutors(count, 0, jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap()))
