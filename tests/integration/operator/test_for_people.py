@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from bucketingest_operator.cli.decisions import OperatorLog
 from bucketingest_operator.cli.replay import replay
+from support.cluster.kube import wait_for
 from support.cluster.people import bucketingest, unpacked
 from support.operator.process import OperatorProcess
 from support.operator.scene import Scene
@@ -43,6 +45,8 @@ def test_top_and_diagnose_show_a_pipeline_and_its_decisions_are_replayed(
         assert part in files["missing.txt"]
     assert "odd" not in yaml.safe_load(files["resource.yaml"])["spec"]["source"]["kafka"]["options"].values()
 
+    it_is_scaled_like_a_deployment(scene, 2)
+
     found = OperatorLog(scene.namespace, "orders")
     found.take(json.dumps(line) for line in operator.lines())
     replayed = list(replay(found.ordered()))
@@ -50,3 +54,23 @@ def test_top_and_diagnose_show_a_pipeline_and_its_decisions_are_replayed(
     assert not any(each.unreadable for each in replayed)
     decided = [action for each in replayed for action in each.actions]
     assert {"StartAttempt 1", "StartAttempt 2"} <= set(decided)
+
+
+def it_is_scaled_like_a_deployment(scene: Scene, attempt: int) -> None:
+    """By `kubectl scale`, HorizontalPodAutoscalers and KEDA: they need the count, and its pods."""
+    url = f"/apis/bucketingest.dev/v1alpha1/namespaces/{scene.namespace}/bucketingests/orders/scale"
+
+    def scale() -> tuple[Any, ...]:
+        found = json.loads(scene.kube.kubectl("get", "--raw", url))
+        return found["spec"].get("replicas", 0), found["status"]["replicas"], found["status"].get("selector", "")
+
+    wanted, running, selector = scale()
+    assert (wanted, running) == (2, 0)
+    scene.add_executor(1, attempt)
+    scene.add_executor(2, attempt)
+    wait_for(lambda: scale()[1] == 2, within=scene.within, description="two executors run", state=scene.state)
+    found = scene.kube.kubectl("get", "pods", "-n", scene.namespace, "-l", selector, "-o", "name").split()
+    assert found == ["pod/orders-exec-1", "pod/orders-exec-2"], "not the driver"
+
+    scene.kube.kubectl("scale", "bi/orders", "-n", scene.namespace, "--replicas", "3")
+    assert scene.resource()["spec"]["spark"]["executor"]["instances"] == 3

@@ -9,8 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
+
 from bucketingest.spec.job_report import InflightReport, ProgressReport
 from bucketingest_operator.manifests.names import Names
+from bucketingest_operator.manifests.spark_conf import TEMPLATE_FILE
 from support.cluster.kube import Kube, Manifest, condition, outline, wait_for
 from support.operator.observations import report
 from support.operator.played import PlayedJob, PlayedNode
@@ -90,13 +93,23 @@ class Scene:
         description = f"a driver pod of attempt {attempt} of {name}"
         return wait_for(find, within=within or self.within, description=description, state=lambda: self.state(name))
 
-    def given(self, attempt: int, name: str = "orders") -> str:
-        """The spec in the ConfigMap of an attempt."""
+    def given(self, attempt: int, name: str = "orders", file: str = "bucketingest.yaml") -> str:
+        """The spec in the ConfigMap of an attempt, or another of its files."""
         uid = self.resource(name)["metadata"]["uid"]
         found = self.kube.kubectl(
             "get", "configmap", Names(name, uid).attempt(attempt), "-n", self.namespace, "-o", "json"
         )
-        return str(json.loads(found)["data"]["bucketingest.yaml"])
+        return str(json.loads(found)["data"][file])
+
+    def add_executor(self, number: int, attempt: int = 1, name: str = "orders") -> None:
+        """An executor of an attempt runs, as Spark makes it from the template in the attempt's ConfigMap."""
+        pod = yaml.safe_load(self.given(attempt, name, TEMPLATE_FILE))
+        (driver,) = (each["metadata"] for each in self.pods(name))
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": driver["name"], "uid": driver["uid"], "controller": True}
+        names = {"name": f"{name}-exec-{number}", "namespace": self.namespace, "ownerReferences": [owner]}
+        pod["metadata"] = {**pod["metadata"], **names}
+        self.kube.apply({"apiVersion": "v1", "kind": "Pod", **pod})
+        self.node.run(self.namespace, names["name"], self.address())
 
     def lose(self, attempt: int, name: str = "orders", within: float | None = None) -> None:
         """Remove the driver pod of an attempt, once it is in the status: before, the operator creates it again."""

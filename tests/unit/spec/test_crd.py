@@ -47,7 +47,7 @@ def test_the_name_columns_and_status_are_what_users_expect() -> None:
     assert crd["metadata"]["name"] == "bucketingests.bucketingest.dev"
     assert crd["spec"]["names"]["shortNames"] == ["bi"]
     assert crd["spec"]["names"]["categories"] == ["bucketingest"], "kubectl delete all --all must delete none"
-    assert version["subresources"] == {"status": {}}
+    assert version["subresources"].keys() == {"status", "scale"}
     assert [column["name"] for column in version["additionalPrinterColumns"]] == [
         "Phase", "Ready", "Last commit", "Lag", "Log age", "Attempt", "Age",
     ]  # fmt: skip

@@ -38,6 +38,7 @@ from bucketingest_operator.decide.status import (
     truth,
 )
 from bucketingest_operator.decide.upgrade.last_good import is_back, last_good, spec_to_run
+from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL, UID_LABEL
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.observation import AttemptInput, CreationRefusal, Driver, Observation
 
@@ -262,7 +263,12 @@ class Pass:
 
     def plan(self) -> Plan:
         """The plan: the status first, then the actions, then the events."""
-        status = self.draft.status()
+        status = self.draft.status().model_copy(
+            update={
+                "executors": self.seen.executors.running,
+                "executor_selector": f"{UID_LABEL}={self.resource.uid},{ROLE_LABEL}=executor",
+            }
+        )
         actions: list[Action] = []
         if status != self.resource.status or any(isinstance(each, _GUARDED) for each in self._actions):
             actions.append(WriteStatus(status, self.resource.version))

@@ -30,6 +30,12 @@ _COLUMNS: Final = (
     ("Age", "date", ".metadata.creationTimestamp", "Time since the resource was created."),
 )
 
+_SCALE: Final = {
+    "specReplicasPath": ".spec.spark.executor.instances",
+    "statusReplicasPath": ".status.executors",
+    "labelSelectorPath": ".status.executorSelector",
+}
+
 
 def custom_resource_definition() -> dict[str, Any]:
     """The CustomResourceDefinition as Kubernetes takes it."""
@@ -53,7 +59,7 @@ def custom_resource_definition() -> dict[str, Any]:
                     "name": API_VERSION,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, "scale": _SCALE},
                     "additionalPrinterColumns": [
                         {"name": name, "type": kind, "jsonPath": path, "description": description}
                         for name, kind, path, description in _COLUMNS

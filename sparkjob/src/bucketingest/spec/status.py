@@ -210,6 +210,10 @@ class Status(SpecModel):
     upgrade: UpgradeStatus | None = Field(
         default=None, description="Which spec has proven itself, and which is on trial; absent before the first commit."
     )
+    executors: Count = Field(default=0, description="Executors of the newest attempt that run.")
+    executor_selector: SmallText | None = Field(
+        default=None, alias="executorSelector", description="Labels of executor pods, for autoscalers."
+    )
     attempt: Whole | None = Field(default=None, description="Number of the newest attempt.", ge=0, le=COUNT_MAX)
     attempts: tuple[Attempt, ...] | None = Field(
         default=None,
