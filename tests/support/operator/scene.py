@@ -106,10 +106,10 @@ class Scene:
         pod = yaml.safe_load(self.given(attempt, name, TEMPLATE_FILE))
         (driver,) = (each["metadata"] for each in self.pods(name))
         owner = {"apiVersion": "v1", "kind": "Pod", "name": driver["name"], "uid": driver["uid"], "controller": True}
-        names = {"name": f"{name}-exec-{number}", "namespace": self.namespace, "ownerReferences": [owner]}
-        pod["metadata"] = {**pod["metadata"], **names}
+        own = f"{name}-exec-{number}"
+        pod["metadata"].update(name=own, namespace=self.namespace, ownerReferences=[owner])
         self.kube.apply({"apiVersion": "v1", "kind": "Pod", **pod})
-        self.node.run(self.namespace, names["name"], self.address())
+        self.node.run(self.namespace, own, self.address())
 
     def lose(self, attempt: int, name: str = "orders", within: float | None = None) -> None:
         """Remove the driver pod of an attempt, once it is in the status: before, the operator creates it again."""
