@@ -274,8 +274,8 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             id="a promise that nobody keeps",
         ),
         pytest.param(
-            {"spec.services.mergeGroups.enabled": True},
-            "spec.services.mergeGroups.enabled: is for table.index.type state only, and the type is bucket",
+            {"spec.services.clustering.enabled": True},
+            "spec.services.clustering.enabled: is for table.index.type state only, and the type is bucket",
             id="file groups of buckets are not merged",
         ),
         pytest.param(

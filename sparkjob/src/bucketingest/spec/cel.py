@@ -165,9 +165,9 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".table.partitionBy",
         ),
         CelRule(
-            "!self.services.mergeGroups.enabled || self.table.index.type == 'state'",
-            "services.mergeGroups is for table.index.type state only",
-            ".services.mergeGroups.enabled",
+            "!self.services.clustering.enabled || self.table.index.type == 'state'",
+            "services.clustering is for table.index.type state only",
+            ".services.clustering.enabled",
         ),
         CelRule(
             "!has(self.spark.executor.maxInstances) || has(self.source.kafka)",

@@ -149,9 +149,9 @@ def _global(view: View) -> Iterator[Broken]:
 
 def _services(view: View) -> Iterator[Broken]:
     chosen = view.text("table.index.type")
-    if view.value("services.mergeGroups.enabled") is True and chosen not in (None, "state"):
+    if view.value("services.clustering.enabled") is True and chosen not in (None, "state"):
         wrong = f"is for table.index.type state only, and the type is {chosen}"
-        yield Broken(("services", "mergeGroups", "enabled"), wrong)
+        yield Broken(("services", "clustering", "enabled"), wrong)
     if None not in (view.value("services.clean.retain"), view.value("services.clean.versions")):
         yield Broken(("services", "clean"), "has retain and versions", "one of them")
 

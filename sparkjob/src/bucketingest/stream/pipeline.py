@@ -189,7 +189,7 @@ def _trigger(spec: BucketIngestSpec) -> timedelta | Literal["once"]:
 
 
 def _merges(spec: BucketIngestSpec) -> ClusteringTriggers | None:
-    state, wanted = _state_rules(spec.table.index), spec.services.cluster
+    state, wanted = _state_rules(spec.table.index), spec.services.clustering
     if state is None or not spec.services.run or not wanted.enabled:
         return None
     return ClusteringTriggers(state.target_bytes, wanted.small_percent, wanted.min_groups)

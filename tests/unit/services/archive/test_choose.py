@@ -130,7 +130,7 @@ def test_the_last_compaction_stays_and_what_follows() -> None:
 
 
 def test_a_last_compaction_of_long_ago_leaves_when_many_writes_followed() -> None:
-    """Merges of file groups may leave nothing to compact: then there is no next one, and the timeline would grow."""
+    """Clusterings may leave nothing to compact: then there is no next one, and the timeline would grow."""
     names = [*NAMES, finished(at(195), COMMIT)]
     choice = chosen(names)
     assert times(choice) == [WRITES[0], at(195), WRITES[1]]

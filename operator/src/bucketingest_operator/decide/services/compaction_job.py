@@ -140,7 +140,7 @@ def _take(work: Pass, report: ServicesReport) -> None:
 
 
 def _judge(work: Pass, report: ServicesReport, spec: BucketIngest) -> None:
-    log_age = spec.spec.slo.read_optimized_freshness or spec.spec.services.compaction.log_age
+    log_age = spec.spec.slo.log_age(spec.spec.services.compaction.log_age)
     value, reason, message = judge_services(work.seen, report, log_age, work.names)
     before = work.draft.condition(SERVICES_HEALTHY)
     if value == "False" and (before is None or before.reason != reason):

@@ -61,7 +61,8 @@ def _create_when_due(work: Pass, spec: BucketIngest) -> None:
     current, seen = work.draft.current, work.seen
     assert current is not None
     assert current.ended_at is not None
-    rest = current.ended_at + min(spec.spec.services.compaction.log_age, EVERY) - seen.now
+    log_age = spec.spec.slo.log_age(spec.spec.services.compaction.log_age)
+    rest = current.ended_at + min(log_age, EVERY) - seen.now
     if rest > timedelta():
         work.look(rest)
         return

@@ -60,7 +60,7 @@ def inspected(storage: Storage, rules: Rules, *, instants: int, pending_limit: t
 
 
 def _rules(spec: BucketIngestSpec) -> Rules:
-    services, merging = spec.services, spec.services.cluster
+    services, merging = spec.services, spec.services.clustering
     target = spec.table.index.target_file_size or DEFAULT_TARGET_FILE_SIZE
     merges = ClusteringTriggers(target, merging.small_percent, merging.min_groups)
     return Rules(

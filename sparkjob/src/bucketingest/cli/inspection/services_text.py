@@ -62,7 +62,7 @@ def _show_due(due: DueServices, console: Console) -> None:
 def _small(small: SmallFileGroups) -> str:
     if small.groups is None:
         return "small file groups: unknown"
-    how = f"{small.due:,} would be merged now" + ("" if small.merged else ", if services.mergeGroups were enabled")
+    how = f"{small.due:,} would be merged now" + ("" if small.merged else ", if services.clustering were enabled")
     return (
         f"small file groups (below {megabytes(small.limit)} MB): {small.groups:,} with {megabytes(small.size)} MB, "
         f"up to {small.most:,} in a partition; {how}"

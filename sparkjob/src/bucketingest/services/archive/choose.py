@@ -32,7 +32,7 @@ from bucketingest.spec.fields.services import Archive
 DEFAULTS: Final = Archive()
 COUNTED_BY_HUDI: Final = 5
 """So many commits since the last compaction are enough for Hudi, which counts them, to plan the next one: then older
-ones leave. There is no next one where merges of file groups leave nothing to compact. Hudi 1.2.0's default of
+ones leave. There is no next one where clusterings leave nothing to compact. Hudi 1.2.0's default of
 hoodie.compact.inline.max.delta.commits, which its TimelineArchiverV2 uses like this.
 """
 

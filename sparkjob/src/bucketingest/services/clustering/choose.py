@@ -22,9 +22,9 @@ _OVER_PERCENT: Final = 115
 SIZE_MAX: Final = 1024**3
 """Bytes of a merged group: what takes longer to merge meets more updates."""
 OUTPUTS_MAX: Final = 32
-"""New groups of one merge: its commit looks at each of them while it holds the lock."""
+"""New groups of one clustering: its commit looks at each of them while it holds the lock."""
 INPUTS_MAX: Final = 2_000
-"""File groups of one merge."""
+"""File groups of one clustering."""
 LOG_FILES_MAX: Final = 20_000
 
 

@@ -43,12 +43,12 @@ def clustering_commit(plan: ClusteringPlan, stats: Iterable[WriteStat], replaced
 
 
 def closed_commit(plan: ClusteringPlan) -> bytes:
-    """Content of a completed file that takes the name of the merge's, and changes nothing."""
+    """Content of a completed file that takes the name of the clustering's, and changes nothing."""
     return clustering_commit(plan, (), ())
 
 
 def hindrance(storage: Storage, timeline: Timeline, plan: ClusteringPlan) -> str | None:
-    """Why nothing of the merge may be committed now, in words; None if nothing is in its way."""
+    """Why nothing of the clustering may be committed now, in words; None if nothing is in its way."""
     return next(_hindrances(storage, timeline, plan), None)
 
 
@@ -76,7 +76,7 @@ def _hindrances(storage: Storage, timeline: Timeline, plan: ClusteringPlan) -> I
 
 
 def written_since(storage: Storage, timeline: Timeline, plan: ClusteringPlan) -> frozenset[Group]:
-    """File groups that other instants wrote to or replaced since the merge was planned, or are about to merge."""
+    """File groups that other instants wrote to or replaced since the clustering was planned, or are about to merge."""
     return frozenset(_written_since(storage, timeline, plan))
 
 

@@ -1,8 +1,8 @@
 """What happens to a clustering that has not ended: one record of facts, one table of decisions. Pure.
 
-Who plans a merge also commits it; any other process, and the same one after a failure, only ends it. So a merge without
-a decision is void. One that was decided may still be completed by the process that decided it, however long that was
-paused. Therefore the name of its completed file is taken in any case: by the commit, if the file groups are as they
+Who plans a clustering also commits it; any other process, and the same one after a failure, only ends it. So one
+without a decision is void. One that was decided may still be completed by the process that decided it, however long
+that was paused. Therefore the name of its completed file is taken in any case: by the commit, if the file groups are as they
 were, else by one that replaces nothing.
 """
 
@@ -16,7 +16,7 @@ from bucketingest.write.instants.records import AbortDecision, Decision
 
 
 class Step(StrEnum):
-    """The next thing that the holder of the table does for a merge."""
+    """The next thing that the holder of the table does for a clustering."""
 
     NOTHING = "nothing"
     """It has ended."""
@@ -34,7 +34,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What storage shows of a merge."""
+    """What storage shows of a clustering."""
 
     done: End | None = None
     decided: Decision | None = None
@@ -61,7 +61,7 @@ class Choice:
 
 
 def decide(facts: Facts) -> Choice:
-    """The next step for a merge."""
+    """The next step for a clustering."""
     if facts.done is not None:
         return Choice(Step.NOTHING, f"it has ended: {facts.done.value}")
     decided = facts.decided

@@ -1,7 +1,7 @@
 """The steps of a clustering that only the holder of the table's lease takes: plan it, commit it, end what an
 earlier process left.
 
-Nothing of a merge is on the timeline until its files are made. It is then put there as requested, inflight and
+Nothing of a clustering is on the timeline until its files are made. It is then put there as requested, inflight and
 completed at once, between two instants of the job and under Hudi's lock, if its file groups are as they were.
 """
 
@@ -68,7 +68,7 @@ class ClusteringHolder(ServiceHolder[ClusteringPlan]):
         """Commit what was made, as far as its file groups are as they were.
 
         Raises ClusteringInDoubt if it was decided and may not be complete: before this job writes again, it must start
-        anew, which ends the merge. Raises as the lease's check does.
+        anew, which ends the clustering. Raises as the lease's check does.
         """
         plan, results = self._journal.plan(number), self._journal.results(number)
         if plan is None or results is None:
@@ -106,8 +106,8 @@ class ClusteringHolder(ServiceHolder[ClusteringPlan]):
 
     def start(self) -> ClusteringEnded | None:
         """At each start, before anything is written: end what an earlier process left, and delete what it put late.
-        Other writers' archives do not keep the time of a merge that is void: its files would become visible. Raises as
-        `settle`.
+        Other writers' archives do not keep the time of a clustering that is void: its files would become visible.
+        Raises as `settle`.
         """
         ended = self.settle()
         self._sweep_late()
@@ -246,7 +246,7 @@ class ClusteringHolder(ServiceHolder[ClusteringPlan]):
         return ended
 
     def _delete_late(self, plan: ClusteringPlan) -> None:
-        """Delete the base files that no completed file of the merge names; none if the history has it."""
+        """Delete the base files that no completed file of the clustering names; none if the history has it."""
         if is_archived(self._storage, plan.instant):
             return
         kept: set[str] = set()

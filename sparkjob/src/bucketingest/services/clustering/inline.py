@@ -23,7 +23,7 @@ from bucketingest.storage import Storage
 log = logging.getLogger(__name__)
 
 _SIZE_MAX: Final = 1024**3
-"""Bytes that one merge reads: a minute's work. What an update meets meanwhile is not merged."""
+"""Bytes that one clustering reads: a minute's work. What an update meets meanwhile is not merged."""
 _SIZE_MIN: Final = 16 * 1024**2
 _REST: Final = timedelta(minutes=15)
 """Time for which file groups are left alone that were written to while they were merged, or could not be."""
@@ -51,7 +51,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class MakeBaseFiles:
-    """Make the base files of a planned merge."""
+    """Make the base files of a planned clustering."""
 
     storage: Storage
     number: int
@@ -64,7 +64,7 @@ class MakeBaseFiles:
 
 @dataclass(slots=True)
 class InlineClustering:
-    """The merges of a running job, one at a time. Not used by two threads."""
+    """The clusterings of a running job, one at a time. Not used by two threads."""
 
     storage: Storage
     holder: ClusteringHolder
@@ -80,7 +80,7 @@ class InlineClustering:
         return ClusteringWish(self.triggers, frozenset(self._resting), self._size_max)
 
     def begin(self, plan: ClusteringPlan) -> MakeBaseFiles | None:
-        """Plan the merge; what must be done first. None: something came between."""
+        """Plan the clustering; what must be done first. None: something came between."""
         try:
             number = self.holder.begin(plan)
         except PlanOutdated as error:
@@ -97,7 +97,7 @@ class InlineClustering:
         return ended
 
     def settle(self) -> None:
-        """End the merge whose base files were not made: no process of this job makes them any more. Raises as
+        """End the clustering whose base files were not made: no process of this job makes them any more. Raises as
         `ClusteringHolder.settle`.
         """
         ended = self.holder.settle(maker_has_ended=True)
@@ -106,6 +106,6 @@ class InlineClustering:
 
     def _learn(self, ended: ClusteringEnded) -> None:
         self._resting |= dict.fromkeys(ended.kept, self.forward())
-        # A shorter merge meets fewer updates.
+        # A shorter clustering meets fewer updates.
         interrupted = bool(ended.kept) or ended.end is End.VOID
         self._size_max = max(self._size_max // 2, _SIZE_MIN) if interrupted else min(self._size_max * 2, _SIZE_MAX)

@@ -40,7 +40,7 @@ class ClusteringLook:
 
     small: SmallGroups
     plan: ClusteringPlan | None
-    """The merge that is due; None if nothing is."""
+    """The clustering that is due; None if nothing is."""
     damaged: tuple[Damaged, ...] = ()
     """Files that small file groups lack: these are not merged."""
 
@@ -60,7 +60,7 @@ def propose_clustering(
     resting: Collection[Group] = (),
     size_max: int,
 ) -> ClusteringLook:
-    """Plan the merge that is due. `resting`: file groups that are left as they are; `size_max`: bytes to merge.
+    """Plan the clustering that is due. `resting`: file groups that are left as they are; `size_max`: bytes to merge.
 
     Only a table whose keys are looked up in a state: a bucket has one file group. Raises NewerFormat, and what reading
     a table raises.
@@ -74,7 +74,7 @@ def propose_clustering(
         return ClusteringLook(small, None)
     groups = {each.group for merged in due for each in merged}
     damaged = found.damage(groups)
-    if damaged:  # a merge would make the loss final
+    if damaged:  # a clustering would make the loss final
         others = due_clustering(found.view, busy.union(each.group for each in damaged), triggers, size_max)
         due = tuple(merged for merged in others if groups.issuperset(each.group for each in merged))
     if not due:
@@ -93,12 +93,12 @@ def _instant(storage: Storage, found: TableNow) -> str | None:
 def free_time(
     first_active: str | None, times: Collection[str], completed: Collection[str], before: str | None
 ) -> str | None:
-    """A request time for a merge: unused, and before the newest one that is known, so that no instant that begins while
-    the merge is not on the timeline can take it. None: wait for the next instant. Pure.
+    """A request time for a clustering: unused, and before the newest one that is known, so that no instant that begins
+    while the clustering is not on the timeline can take it. None: wait for the next instant. Pure.
 
     `completed`: completion times of the writes; none of them is between the time and the newest. An incremental read
-    up to there would have the merge, and with it rows of later commits. Nor an older merge's time, whose files may come
-    late: `before` is that of the newest merge. `first_active`: older ones count as archived.
+    up to there would have the clustering, and with it rows of later commits. Nor an older clustering's time, whose
+    files may come late: `before` is that of the newest. `first_active`: older ones count as archived.
     """
     newest = newest_time(times)
     if newest is None or first_active is None:
@@ -114,7 +114,7 @@ def free_time(
 
 
 def newest_clustering(storage: Storage) -> str | None:
-    """Request time of the newest merge; None before the first. Raises NewerFormat and InvalidTable."""
+    """Request time of the newest clustering; None before the first. Raises NewerFormat and InvalidTable."""
     journal = ClusteringJournal(storage)
     plans = (journal.plan(number) for number in reversed(journal.numbers()))
     return next((plan.instant for plan in plans if plan is not None), None)

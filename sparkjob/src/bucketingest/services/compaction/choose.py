@@ -42,12 +42,13 @@ class CompactionTriggers:
     @classmethod
     def of(cls, services: Services, slo: Slo) -> Self:
         """Those of a resource. A promise to readers of base files is kept by age alone: no other reason writes the same
-        base file twice meanwhile. The last quarter of it is for the merge.
+        base file twice meanwhile.
         """
-        if (promise := slo.read_optimized_freshness) is not None:
-            return cls(None, None, promise * 3 / 4)
         compaction = services.compaction
-        return cls(compaction.log_files, compaction.log_percent / 100, compaction.log_age)
+        age = slo.log_age(compaction.log_age)
+        if slo.read_optimized_freshness is not None:
+            return cls(None, None, age)
+        return cls(compaction.log_files, compaction.log_percent / 100, age)
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,3 +206,10 @@ class Slo(SpecModel):
             "services.compaction do not count."
         ),
     )
+
+    def log_age(self, chosen: timedelta) -> timedelta:
+        """Age at which a log file makes its file group due. A promise to readers of base files replaces the one that is
+        chosen in `services.compaction`; the last quarter of it is for the merge.
+        """
+        promise = self.read_optimized_freshness
+        return chosen if promise is None else promise * 3 / 4

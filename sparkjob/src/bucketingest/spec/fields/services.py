@@ -110,7 +110,7 @@ class Archive(SpecModel):
     )
 
 
-class MergeGroups(SpecModel):
+class Clustering(SpecModel):
     """When small file groups of a partition become one, in a table with table.index.type state."""
 
     enabled: bool = Field(
@@ -146,9 +146,8 @@ class Services(SpecModel):
         "cleans. off: nothing; use it where Hudi's own table services run.",
     )
     compaction: Compaction = Field(default=Compaction(), description="When log files are merged into base files.")
-    cluster: MergeGroups = Field(
-        default=MergeGroups(),
-        alias="mergeGroups",
+    clustering: Clustering = Field(
+        default=Clustering(),
         description="When small file groups are merged; only in a table with table.index.type state.",
     )
     clean: Clean = Field(default=Clean(), description="How long superseded files stay.")

@@ -70,6 +70,9 @@ def test_the_first_run_comes_when_the_last_drivers_log_files_are_old_enough() ->
     patient = bucket_ingest({"suspend": True, "services": {**SERVICES, "compaction": {"logAge": "720h"}}})
     assert acts(after(seen(ended_ago=EVERY - MINUTE), wanted=patient)) == []
     assert acts(after(seen(ended_ago=EVERY), wanted=patient)) == [CreateServices(patient)]
+    promised = bucket_ingest({"suspend": True, "services": SERVICES, "slo": {"readOptimizedFreshness": "4m"}})
+    assert acts(after(seen(ended_ago=2 * MINUTE), wanted=promised)) == []
+    assert acts(after(seen(ended_ago=3 * MINUTE), wanted=promised)) == [CreateServices(promised)]
 
 
 @pytest.mark.parametrize(
