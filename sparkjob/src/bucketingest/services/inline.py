@@ -63,15 +63,15 @@ class InlineServices:
         start: Start = WorkerProcess,
         tidy: Tidy | None = None,
         policy: ServicesPolicy | None = None,
-        merges: InlineClustering | None = None,
+        clustering: InlineClustering | None = None,
         between: Callable[[], bool] = lambda: True,
         report: Callable[[ServicesState], None] = lambda _: None,
     ) -> None:
         """`triggers` None: nothing new is started, what is pending is finished. `forward`: seconds by a clock that
         cannot be set. `start`: starts the process beside the job. `tidy`: cleans and archives, unless None. `policy`:
-        where compactions are merged; None: inline. `merges`: merges small file groups, unless None. `between`: whether
-        the job has no instant open, which might write to file groups that a merge replaces. `report` is called with
-        every change.
+        where compactions are merged; None: inline. `clustering`: merges small file groups, unless None. `between`:
+        whether the job has no instant open, which might write to file groups that a clustering replaces. `report` is
+        called with every change.
         """
         self._storage = storage
         self._holder = holder
@@ -84,7 +84,7 @@ class InlineServices:
         # Before the first look, mode auto does not know what Hudi's services do.
         self._left: LeftToHudi | None = None if self._policy.mode == "auto" else LeftToHudi()
         self._pods = Pods(storage, self._policy, forward)
-        self._merges = merges
+        self._clustering = clustering
         self._between = between
         self._makes_groups = False
         self._tell = report
@@ -187,10 +187,10 @@ class InlineServices:
         if isinstance(answer, Looked) and answer.look.proposal is not None and not self._leaves_compaction:
             self._holder.request(answer.look.proposal)
             self._look()
-        elif isinstance(answer, Looked) and answer.merge is not None:
-            self._merge(answer.merge)
+        elif isinstance(answer, Looked) and answer.clustering is not None:
+            self._begin_clustering(answer.clustering)
         elif isinstance(answer, Made):
-            self._commit_merge(answer)
+            self._commit_clustering(answer)
         elif isinstance(answer, Tidied):
             before = self._report
             self._note(
@@ -212,20 +212,20 @@ class InlineServices:
             return LOOK_EVERY
         return look_after(backlog.oldest_at, self._triggers, utc_now(), LOOK_EVERY)
 
-    def _merge(self, look: ClusteringLook) -> None:
+    def _begin_clustering(self, look: ClusteringLook) -> None:
         """Start the clustering that is due."""
         self._note(small_groups=look.small)
         work = None
-        if look.plan is not None and self._merges is not None and not self._leaves_compaction:
-            work = self._merges.begin(look.plan)
+        if look.plan is not None and self._clustering is not None and not self._leaves_compaction:
+            work = self._clustering.begin(look.plan)
         if work is None:
             self._look_again(LOOK_EVERY)
         else:
             self._worker, self._makes_groups = self._start(work), True
 
-    def _commit_merge(self, made: Made) -> None:
-        assert self._merges is not None, "it was started"
-        ended, before = self._merges.end(made), self._report
+    def _commit_clustering(self, made: Made) -> None:
+        assert self._clustering is not None, "it was started"
+        ended, before = self._clustering.end(made), self._report
         if ended.replaced:
             self._note(clusterings=before.clusterings + 1, merged_groups=before.merged_groups + len(ended.replaced))
             self._look()  # for the next one
@@ -233,8 +233,8 @@ class InlineServices:
             self._look_again(LOOK_EVERY)
 
     def _look(self, found: Ready | Swept | None = None) -> None:
-        if self._merges is not None:
-            self._merges.settle()
+        if self._clustering is not None:
+            self._clustering.settle()
         # Also while a compaction waits, perhaps for ever. A job that ends compacts first.
         if found is None and self._looks_left is None and self._is_tidy_due() and self._holder.open_compaction():
             self._tidy_up()
@@ -260,7 +260,7 @@ class InlineServices:
             elif self._is_tidy_due():
                 self._tidy_up()
             else:
-                wish = None if self._merges is None else self._merges.wish()
+                wish = None if self._clustering is None else self._clustering.wish()
                 self._worker = self._start(Propose(self._storage, self._triggers, self._skipped(), wish))
         else:
             self._look_again(LOOK_EVERY)
@@ -271,7 +271,7 @@ class InlineServices:
         self._worker = self._start(self._tidy)
 
     def _goes_to_pods(self, work: Work) -> bool:
-        """Only merges do: what else takes long is for the process beside the job."""
+        """Only clusterings do: what else takes long is for the process beside the job."""
         if work.task is not Task.MERGE:
             self._want_no_pods()
             return False

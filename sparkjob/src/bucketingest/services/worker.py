@@ -62,13 +62,13 @@ class Looked:
     look: Look
     foreign: ForeignServices
     """What another writer did lately."""
-    merge: ClusteringLook | None = None
+    clustering: ClusteringLook | None = None
     """Small file groups, where they are merged."""
 
     @property
     def damaged(self) -> tuple[Damaged, ...]:
         """Files that the file groups lack which would be compacted or merged."""
-        return (*self.look.damaged, *(() if self.merge is None else self.merge.damaged))
+        return (*self.look.damaged, *(() if self.clustering is None else self.clustering.damaged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Propose:
     storage: Storage
     triggers: CompactionTriggers
     skipped: frozenset[Group] = frozenset()
-    merges: ClusteringWish | None = None
+    clustering: ClusteringWish | None = None
     """None: small file groups stay."""
 
     def run(self, _: Callable[[int, int], None]) -> Looked:
@@ -89,8 +89,8 @@ class Propose:
         look = propose_for(self.storage, found, self.triggers, now, self.skipped)
         if look.proposal is not None:
             look = replace(look, proposal=look.proposal.without_groups())
-        merge = None if self.merges is None else self.merges.look(self.storage, found)
-        return Looked(look, foreign_services(self.storage, now), merge)
+        clustering = None if self.clustering is None else self.clustering.look(self.storage, found)
+        return Looked(look, foreign_services(self.storage, now), clustering)
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ def _starter(given: _Input, job: _Job, storage: Storage, lease: TableLease) -> Q
         log.info("%s", reading, extra={"pipeline": pipeline.name})
     work = _work(rows, pipeline, way)
     held = _HeldTable.of(pipeline, opened, lease, board)
-    _merge_holder(held).start()  # before anything is written: an earlier process may have decided a merge
+    _clustering_holder(held).start()  # before anything is written: an earlier process may have decided a clustering
     coordinator = _coordinator(pipeline, opened, held, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
     lease.set_epoch(coordinator.epoch)
     function = MicroBatchFunction(
@@ -321,21 +321,21 @@ def _services(
 ) -> InlineServices:
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_unchanged=held.check_unchanged)
     tidy = Tidy(held.storage, pipeline.retention, pipeline.archive, pipeline.lock, lease.lease_id, pipeline.name)
-    triggers = pipeline.merges
-    merges = None if triggers is None else InlineClustering(held.storage, _merge_holder(held), triggers)
+    triggers = pipeline.clustering
+    clustering = None if triggers is None else InlineClustering(held.storage, _clustering_holder(held), triggers)
     return InlineServices(
         held.storage,
         holder,
         pipeline.compaction,
         tidy=tidy,
         policy=pipeline.services,
-        merges=merges,
+        clustering=clustering,
         between=lambda: coordinator.inflight is None,
         report=board.services,
     )
 
 
-def _merge_holder(held: _HeldTable) -> ClusteringHolder:
+def _clustering_holder(held: _HeldTable) -> ClusteringHolder:
     return ClusteringHolder(held.storage, held.lock, held.check_lease, check_unchanged=held.check_unchanged)
 
 

@@ -69,7 +69,7 @@ class Pipeline:
     """Longest wait for a table that another job holds."""
     compaction: CompactionTriggers | None = None
     """When the job compacts the table; None: it carries no table service out."""
-    merges: ClusteringTriggers | None = None
+    clustering: ClusteringTriggers | None = None
     """When the job merges small file groups; None: they stay."""
     retention: Retention = DEFAULT_RETENTION
     """Which superseded files stay."""
@@ -136,7 +136,7 @@ class Pipeline:
             commit_interval=_commit_interval(spec),
             max_files=spec.commit.max_files,
             compaction=CompactionTriggers.of(spec.services, spec.slo) if spec.services.run else None,
-            merges=_merges(spec),
+            clustering=_clustering(spec),
             retention=Retention.of(spec.services.clean),
             archive=ArchiveRules.of(spec.services.archive),
             services=ServicesPolicy(spec.services.chosen_mode),
@@ -188,7 +188,7 @@ def _trigger(spec: BucketIngestSpec) -> timedelta | Literal["once"]:
     return max(trigger, spec.commit.interval)
 
 
-def _merges(spec: BucketIngestSpec) -> ClusteringTriggers | None:
+def _clustering(spec: BucketIngestSpec) -> ClusteringTriggers | None:
     state, wanted = _state_rules(spec.table.index), spec.services.clustering
     if state is None or not spec.services.run or not wanted.enabled:
         return None

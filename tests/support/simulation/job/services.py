@@ -85,7 +85,7 @@ class OwnServices:
 
     def settle(self, actor: Actor) -> None:
         """What a start does before anything is written. Raises what ends the process."""
-        ended = self._merges(actor).start()
+        ended = self._clustering(actor).start()
         if ended is not None:
             self._note_merge(ended)
 
@@ -167,7 +167,7 @@ class OwnServices:
         plan = propose_clustering(view, found, triggers, size_max=1024**2).plan
         if plan is None:
             return False
-        number = self._merges(actor).begin(plan)
+        number = self._clustering(actor).begin(plan)
         self._world.note(self._name, "begins", f"merge {number} of {len(plan.replaced)} file groups at {plan.instant}")
         self._world.counts["merges started"] += 1
         if self._world.rng.random() < 0.7:
@@ -182,7 +182,7 @@ class OwnServices:
 
     def _end_merge(self, actor: Actor) -> None:
         number, self._merging = self._merging, None
-        holder = self._merges(actor)
+        holder = self._clustering(actor)
         ended = holder.settle() if number is None else holder.commit(number)
         if ended is not None:
             self._note_merge(ended)
@@ -191,7 +191,7 @@ class OwnServices:
         self._world.note(self._name, "ends", f"merge at {ended.instant}: {ended.end}, {ended.why}")
         self._world.counts[f"merges {ended.end}"] += 1
 
-    def _merges(self, actor: Actor) -> ClusteringHolder:
+    def _clustering(self, actor: Actor) -> ClusteringHolder:
         return ClusteringHolder(
             self._view(actor),
             self._lock_of(actor),

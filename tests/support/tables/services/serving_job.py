@@ -89,7 +89,7 @@ class Job:
         triggers: CompactionTriggers | None = ALL,
         storage: Any = None,
         own_storage: Any = None,
-        merges: InlineClustering | None = None,
+        clustering: InlineClustering | None = None,
     ) -> InlineServices:
         """`own_storage`: of the query's thread alone."""
         storage = storage or self.table.storage
@@ -105,7 +105,7 @@ class Job:
             start=self._start,
             tidy=tidy if self.tidies else None,
             policy=self.policy,
-            merges=merges,
+            clustering=clustering,
             between=lambda: self.attempt.coordinator.inflight is None,
             report=self.reports.append,
         )

@@ -155,11 +155,11 @@ def test_small_file_groups_of_a_table_with_a_state(tmp_path: Path, monkeypatch: 
     for number in range(3):
         attempt.run(offsets(number, number + 1), [row(f"k{number}", at=1)])
     groups = sum(map(len, current_groups(table.storage).values()))
-    rules = Rules(merges=ClusteringTriggers(10**6, min_groups=groups), merges_groups=True)
+    rules = Rules(clustering=ClusteringTriggers(10**6, min_groups=groups), clusters=True)
     found = services(table.storage, rules).due.small_groups
     assert found is not None
     assert (found.groups, found.most, found.due, found.limit, found.merged) == (groups, groups, groups, 500_000, True)
-    fewer = services(table.storage, Rules(merges=ClusteringTriggers(10**6, min_groups=groups + 1))).due.small_groups
+    fewer = services(table.storage, Rules(clustering=ClusteringTriggers(10**6, min_groups=groups + 1))).due.small_groups
     assert fewer is not None
     assert (fewer.groups, fewer.due, fewer.merged) == (groups, 0, False)
     assert services(TestTable().attempt().opened.storage, rules).due.small_groups is None, "buckets have one group each"

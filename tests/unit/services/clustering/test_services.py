@@ -194,7 +194,7 @@ def test_files_that_a_paused_process_puts_late_are_swept(given: Scattered) -> No
     assert ClusteringJournal(given.storage).numbers() == [2, 3, 4]
 
 
-def test_the_base_files_of_a_merge_that_was_committed_are_not_swept(given: Scattered) -> None:
+def test_the_base_files_of_a_clustering_that_was_committed_are_not_swept(given: Scattered) -> None:
     cluster(given.storage)
     clustering_holder(given.storage).sweep()
     given.unchanged()
@@ -207,13 +207,13 @@ def job(given: Scattered) -> Job:
     return job
 
 
-def merges(job: Job) -> InlineClustering:
+def clustering(job: Job) -> InlineClustering:
     return InlineClustering(job.table.storage, clustering_holder(job.table.storage), PAIRS, lambda: job.now)
 
 
 def test_a_job_merges_small_groups_between_micro_batches(given: Scattered, job: Job) -> None:
     before = sum(map(len, given.groups.values()))
-    services = job.services(SELDOM, merges=merges(job))
+    services = job.services(SELDOM, clustering=clustering(job))
     job.pass_time(services, looks=2)
     assert len(given.groups["eu"]) == 1
     given.unchanged()
@@ -225,7 +225,7 @@ def test_a_job_merges_small_groups_between_micro_batches(given: Scattered, job: 
 
 
 def test_a_compaction_that_is_due_comes_first(given: Scattered, job: Job) -> None:
-    services = job.services(merges=merges(job))
+    services = job.services(clustering=clustering(job))
     job.pass_time(services, looks=4)
     assert job.compactions == 1
     assert len(given.groups["eu"]) == 1
@@ -233,8 +233,8 @@ def test_a_compaction_that_is_due_comes_first(given: Scattered, job: Job) -> Non
 
 
 def test_groups_that_are_written_to_while_they_are_merged_rest(given: Scattered, job: Job) -> None:
-    """An update in the micro-batch that runs beside the merge."""
-    services = job.services(SELDOM, merges=merges(job))
+    """An update in the micro-batch that runs beside the clustering."""
+    services = job.services(SELDOM, clustering=clustering(job))
     numbers = iter(range(8, 20))
 
     def update(request: object) -> None:
@@ -255,12 +255,14 @@ def test_groups_that_are_written_to_while_they_are_merged_rest(given: Scattered,
     given.unchanged()
 
 
-def test_a_merge_is_committed_between_two_instants_though_one_is_open_nearly_always(given: Scattered, job: Job) -> None:
+def test_a_clustering_is_committed_between_two_instants_though_one_is_open_nearly_always(
+    given: Scattered, job: Job
+) -> None:
     given.table.definition = definition(state=StateRules(inserts="log"))
     job.attempt = given.table.attempt(commit_interval=timedelta(hours=1))
     before = given.groups["eu"]
     job.attempt.run(offsets(8, 9), [row("u1", region="us", at=8)])
-    services = job.services(SELDOM, merges=merges(job))
+    services = job.services(SELDOM, clustering=clustering(job))
     job.pass_time(services, looks=3)
     assert sum(isinstance(each, MakeBaseFiles) for each in job.requests) == 1, "its work is not thrown away"
     assert given.groups["eu"] == before
@@ -272,12 +274,12 @@ def test_a_merge_is_committed_between_two_instants_though_one_is_open_nearly_alw
     assert set(snapshot(given.storage)) == {*given.rows, "u1"}
 
 
-def test_a_merge_whose_process_died_is_void_at_the_next_look(given: Scattered, job: Job) -> None:
+def test_a_clustering_whose_process_died_is_void_at_the_next_look(given: Scattered, job: Job) -> None:
     plan = planned(given.storage)
     assert plan is not None
     number = clustering_holder(given.storage).begin(plan)
     ClusteringExecutor(given.storage, number).run()
-    services = job.services(SELDOM, merges=merges(job))
+    services = job.services(SELDOM, clustering=clustering(job))
     job.pass_time(services, looks=1)
     assert ClusteringJournal(given.storage).done(number) is End.VOID
     assert not any(map(given.storage.exists, plan.paths))

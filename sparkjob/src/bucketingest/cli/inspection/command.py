@@ -60,13 +60,13 @@ def inspected(storage: Storage, rules: Rules, *, instants: int, pending_limit: t
 
 
 def _rules(spec: BucketIngestSpec) -> Rules:
-    services, merging = spec.services, spec.services.clustering
+    services, wanted = spec.services, spec.services.clustering
     target = spec.table.index.target_file_size or DEFAULT_TARGET_FILE_SIZE
-    merges = ClusteringTriggers(target, merging.small_percent, merging.min_groups)
+    clustering = ClusteringTriggers(target, wanted.small_percent, wanted.min_groups)
     return Rules(
         CompactionTriggers.of(services, spec.slo),
         Retention.of(services.clean),
         ArchiveRules.of(services.archive),
-        merges,
-        merging.enabled,
+        clustering,
+        wanted.enabled,
     )

@@ -47,8 +47,8 @@ class Rules:
     triggers: CompactionTriggers = field(default_factory=CompactionTriggers)
     retention: Retention = DEFAULT_RETENTION
     archive: ArchiveRules = field(default_factory=ArchiveRules)
-    merges: ClusteringTriggers = field(default_factory=lambda: ClusteringTriggers(StateRules().target_bytes))
-    merges_groups: bool = False
+    clustering: ClusteringTriggers = field(default_factory=lambda: ClusteringTriggers(StateRules().target_bytes))
+    clusters: bool = False
     """Whether small file groups are merged at all."""
 
 
@@ -157,18 +157,18 @@ def _pins(storage: Storage, rules: ArchiveRules, now: datetime, damaged: tuple[D
 
 
 def _small(snapshot: TableSnapshot, busy: set[Group] | None, rules: Rules) -> SmallFileGroups:
-    limit = rules.merges.small_below
+    limit = rules.clustering.small_below
     if busy is None:
-        return SmallFileGroups(None, 0, 0, 0, limit, rules.merges_groups)
-    found = small_groups(snapshot.view, busy, rules.merges)
-    due = due_clustering(snapshot.view, busy, rules.merges, sys.maxsize)
+        return SmallFileGroups(None, 0, 0, 0, limit, rules.clusters)
+    found = small_groups(snapshot.view, busy, rules.clustering)
+    due = due_clustering(snapshot.view, busy, rules.clustering, sys.maxsize)
     return SmallFileGroups(
         groups=sum(map(len, found.values())),
         size=sum(each.files.size for groups in found.values() for each in groups),
         most=max(map(len, found.values()), default=0),
         due=sum(map(len, due)),
         limit=limit,
-        merged=rules.merges_groups,
+        merged=rules.clusters,
     )
 
 

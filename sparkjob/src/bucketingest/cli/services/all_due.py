@@ -46,7 +46,7 @@ def _served(pipeline: Pipeline) -> ServicesState:
     states = [ServicesState()]
     signals = StopSignals(lambda _: None)
     with signals.installed(), signals.put_off(), leased(storage, pipeline.lock) as (table, lease_id):
-        merging = pipeline.merges
+        clustering = pipeline.clustering
         holder = ClusteringHolder(storage, table.lock, table.check)
         services = InlineServices(
             storage,
@@ -54,7 +54,7 @@ def _served(pipeline: Pipeline) -> ServicesState:
             pipeline.compaction,
             tidy=Tidy(storage, pipeline.retention, pipeline.archive, pipeline.lock, lease_id),
             policy=pipeline.services,
-            merges=None if merging is None else InlineClustering(storage, holder, merging),
+            clustering=None if clustering is None else InlineClustering(storage, holder, clustering),
             report=states.append,
         )
         try:

@@ -2,8 +2,8 @@
 
 Who plans a clustering also commits it; any other process, and the same one after a failure, only ends it. So one
 without a decision is void. One that was decided may still be completed by the process that decided it, however long
-that was paused. Therefore the name of its completed file is taken in any case: by the commit, if the file groups are as they
-were, else by one that replaces nothing.
+that was paused. Therefore the name of its completed file is taken in any case: by the commit, if the file groups are as
+they were, else by one that replaces nothing.
 """
 
 from __future__ import annotations
