@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from bucketingest.cli import app as commands
-from bucketingest.cli import plugins
+from bucketingest.cli import main
 from bucketingest.exit_codes import ExitCode
 from support.jobs.commands import Command
 
@@ -20,8 +20,8 @@ def app(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
-    found = [EntryPoint(name, value, plugins.GROUP) for name, value in points.items()]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: found if group == plugins.GROUP else [])
+    found = [EntryPoint(name, value, main.COMMANDS) for name, value in points.items()]
+    monkeypatch.setattr(main, "entry_points", lambda group: found if group == main.COMMANDS else [])
 
 
 def hello(name: str) -> None:
@@ -52,7 +52,7 @@ def test_no_package_can_take_the_name_of_our_commands(
     app: typer.Typer, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(monkeypatch, validate="no_such_package.cli:validate")
-    plugins.add_commands(app)
+    main.add_commands(app)
     assert "valid" not in command("validate", "nowhere.yaml").out
     assert "no such file" in command("validate", "nowhere.yaml").err
 
@@ -63,7 +63,7 @@ def test_our_own_command_does_not_look_for_others(
     def fail(**_: str) -> list[EntryPoint]:
         raise AssertionError("it looked for other packages' commands")
 
-    monkeypatch.setattr(plugins, "entry_points", fail)
+    monkeypatch.setattr(main, "entry_points", fail)
     assert command("--debug", "validate", "nowhere.yaml").code == ExitCode.BAD_INPUT
 
 

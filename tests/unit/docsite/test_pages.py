@@ -18,7 +18,7 @@ import yaml
 from pydantic import ValidationError
 
 from bucketingest.cli.app import app
-from bucketingest.cli.plugins import add_commands
+from bucketingest.cli.main import add_commands
 from bucketingest.spec.fields.schema import inlined_schema
 from bucketingest.spec.model import BucketIngest, BucketIngestSpec
 from bucketingest.spec.reading.load import load_text

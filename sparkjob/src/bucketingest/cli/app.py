@@ -206,7 +206,7 @@ def rollback(
     An instant whose commit was decided is completed instead. Other writers' instants are rolled back only if named.
     The command may be repeated, also after a crash.
     """
-    from bucketingest.cli.rollback.command import RollbackRequest, roll_back_table
+    from bucketingest.cli.rollback import RollbackRequest, roll_back_table
 
     roll_back_table(
         RollbackRequest(

@@ -6,16 +6,17 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
 from bucketingest.cli.exit_code_of_error import exit_code
 from bucketingest.cli.options import RunOptions
-from bucketingest.cli.process.deadline import StopDeadline
 from bucketingest.cli.process.signals import StoppedEarly, StopSignals
 from bucketingest.cli.process.termination_message import Termination, termination_path
 from bucketingest.exit_codes import ExitCode
@@ -210,3 +211,24 @@ def _version() -> str:
         return version("bucketingest")
     except PackageNotFoundError:
         return ""
+
+
+class StopDeadline:
+    """Runs `give_up` in a thread of its own when the time is up, whatever the main thread waits for."""
+
+    def __init__(self, grace: timedelta, give_up: Callable[[], None]) -> None:
+        """`give_up` must end the process."""
+        self._timer = threading.Timer(grace.total_seconds(), give_up)
+        self._timer.name = "stop-deadline"
+        self._timer.daemon = True
+        self._running = False
+
+    def start(self) -> None:
+        """Start the time. Safe in a signal handler."""
+        if not self._running:
+            self._running = True
+            self._timer.start()
+
+    def cancel(self) -> None:
+        """The process ends in time."""
+        self._timer.cancel()

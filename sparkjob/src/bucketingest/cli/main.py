@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 
 from bucketingest.cli.app import app, common_options
+from bucketingest.cli.errors import MissingDependency
 from bucketingest.cli.exit_code_of_error import exit_code
 from bucketingest.cli.options import TERMINATION_LOG_VARIABLE
-from bucketingest.cli.plugins import add_commands
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.cli.process.termination_message import Termination, termination_path
 from bucketingest.errors import BucketIngestError
@@ -104,6 +106,37 @@ def _print_error(message: str) -> None:
 
 def _print_traceback(error: Exception) -> None:
     typer.echo(redacted("".join(traceback.format_exception(error))), err=True, nl=False)
+
+
+COMMANDS: Final = "bucketingest.commands"
+"""Group of entry points, each a function with arguments as typer has them; its name is the command's."""
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of installed packages after our own, which win over equal names: the operator's are there where
+    it is installed, and the job's image lacks them.
+    """
+    known = {each.name or each.callback.__name__ for each in app.registered_commands if each.callback is not None}
+    for point in sorted(entry_points(group=COMMANDS), key=lambda point: point.name):
+        if point.name not in known:
+            known.add(point.name)
+            app.command(point.name, rich_help_panel="On Kubernetes")(_load(point))
+
+
+def _load(point: EntryPoint) -> Callable[..., Any]:
+    try:
+        command: Callable[..., Any] = point.load()
+    except ImportError as error:
+        return _missing(point.name, error)
+    return command
+
+
+def _missing(name: str, error: ImportError) -> Callable[[], None]:
+    def command() -> None:
+        raise MissingDependency(f"{name}: the Python package {error.name} is missing") from error
+
+    command.__doc__ = f"Cannot be run here: the Python package {error.name} is missing."
+    return command
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,7 +21,6 @@ from bucketingest.cli.job import Job
 from bucketingest.cli.logs import without_routine
 from bucketingest.cli.options import Address, RunOptions, load_known
 from bucketingest.cli.process.java import check_java
-from bucketingest.cli.process.orphans import reap_orphans
 from bucketingest.cli.process.secret_watch import SecretWatch
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.spec.errors import SpecError
@@ -210,3 +209,21 @@ def _display(resource: BucketIngest) -> Iterator[Callable[[Progress, str], None]
             stack.enter_context(without_routine(foreach_batch.log))
             stack.enter_context(live)
         yield show
+
+
+def reap_orphans(own: Collection[int]) -> list[int]:
+    """Fetch every ended child but our `own`, whose status other code waits for; returns their process ids.
+
+    In a container Python is process 1: what Spark's JVM started becomes our child when the JVM, or the process between,
+    ends first, and would stay as a zombie.
+    """
+    reaped: list[int] = []
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return reaped
+        if ended is None or ended.si_pid in own:
+            return reaped
+        os.waitpid(ended.si_pid, os.WNOHANG)
+        reaped.append(ended.si_pid)

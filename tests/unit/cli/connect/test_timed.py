@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from bucketingest.cli.connect.results import Check, Results
-from bucketingest.cli.connect.timed import CheckTimedOut, within
+from bucketingest.cli.connect.results import Check, CheckTimedOut, Results, within
 from bucketingest.errors import BucketIngestError
 from bucketingest.exit_codes import ExitCode
 from bucketingest.storage import StorageUnavailable

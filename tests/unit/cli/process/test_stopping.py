@@ -233,7 +233,7 @@ def test_every_command_leaves_a_message_where_the_environment_wants_one(
 def test_orphans_are_reaped_and_own_children_are_not(tmp_path: Path) -> None:
     script = """
 import ctypes, os, subprocess, sys
-from bucketingest.cli.process.orphans import reap_orphans
+from bucketingest.cli.run import reap_orphans
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become its children, as process 1's do
 pipe = subprocess.PIPE
 reading, writing = os.pipe()

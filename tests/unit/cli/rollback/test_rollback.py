@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bucketingest.cli.rollback import command as rollback_command
+from bucketingest.cli import rollback as rollback_command
 from bucketingest.exit_codes import ExitCode
 from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName, deterministic_file_id, join
 from bucketingest.hudi.rollback.markers import create_marker

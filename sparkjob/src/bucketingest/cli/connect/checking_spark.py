@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
-from bucketingest.cli.connect.timed import within
+from bucketingest.cli.connect.results import within
 from bucketingest.cli.errors import MissingDependency
 from bucketingest.cli.process.java import check_java
 from bucketingest.spec.model import BucketIngest

@@ -127,7 +127,7 @@ def compact_round(
 
     Any number of these commands share the work. Each may be ended and repeated at any time. They need no lease.
     """
-    from bucketingest.cli.services.compact_round import RoundChoice, compact_round
+    from bucketingest.cli.services.compact import RoundChoice, compact_round
 
     compact_round(RoundChoice(table_url, number, round_number, index, of, tuple(storage_options or ())))
 

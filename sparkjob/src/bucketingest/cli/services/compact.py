@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bucketingest.cli.process.signals import StopSignals
 from bucketingest.cli.services.held_table import TableChoice, held
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.services.compact_now import compact_now
@@ -19,6 +22,7 @@ from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import Proposal, propose
 from bucketingest.services.compaction.records import Ended
 from bucketingest.services.handover import LogOnly, hand_over, log_only_groups, refuse_same_ids
+from bucketingest.services.pods.shared_round import share_round
 from bucketingest.services.state import damage_report
 from bucketingest.spec.quantity import format_duration
 
@@ -134,3 +138,32 @@ def _show_due(proposal: Proposal | None, console: Console) -> None:
         age = format_duration(timedelta(seconds=round(each.age.total_seconds())))
         table.add_row(operation.partition_path, operation.file_id, str(len(operation.log_files)), age, each.why)
     console.print(table)
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundChoice:
+    """A round, and this process's place among those that share it."""
+
+    url: str
+    number: int
+    round_number: int
+    index: int = 0
+    of: int = 1
+    storage_options: tuple[str, ...] = ()
+
+
+def compact_round(choice: RoundChoice) -> None:
+    """Share the round's work until nothing is left, or the round ends. A stop signal gives the claimed part back.
+
+    Raises StoppedEarly after a signal, RoundEnded if this release must not work on the open round, UnsupportedTable,
+    and what reading and writing a table raises.
+    """
+    with StopSignals(lambda _: None).installed():
+        storage = TableChoice(choice.url, storage_options=choice.storage_options).open()
+        failures = share_round(storage, choice.number, choice.round_number, index=choice.index, of=choice.of)
+    result = "the round has ended" if failures is None else "nothing is left to do"
+    extra = {"number": choice.number, "round": choice.round_number, "failed": failures or 0}
+    log.info(result, extra=extra)

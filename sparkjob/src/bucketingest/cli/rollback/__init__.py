@@ -1,1 +1,0 @@
-"""`bucketingest rollback`."""
