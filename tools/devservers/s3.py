@@ -1,6 +1,7 @@
 """A real S3 API on 127.0.0.1 for tests and demos: versitygw, which keeps each bucket as a folder."""
 
 import shutil
+import ssl
 import subprocess
 import tempfile
 import urllib.error
@@ -10,6 +11,7 @@ from typing import Self
 
 from typing_extensions import override
 
+from devservers.certificates import Authority
 from devservers.locations import require
 from devservers.process import Server, ServerProcess, free_ports
 
@@ -24,8 +26,14 @@ class S3Server(Server):
     access_key = "devserver-access"
     secret_key = "devserver-secret"  # noqa: S105 - a server of a test, reachable from this machine only
 
-    def __init__(self, folder: Path | None = None, *, host: str = "127.0.0.1") -> None:
-        """Keep data and log in `folder` and leave it behind; by default in a temporary one that `stop` removes."""
+    def __init__(
+        self, folder: Path | None = None, *, host: str = "127.0.0.1", authority: Authority | None = None
+    ) -> None:
+        """Keep data and log in `folder` and leave it behind; by default in a temporary one that `stop` removes.
+
+        `authority`: it signs the server's certificate; None: without TLS.
+        """
+        self._authority = authority
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="bucketingest-s3-"))
         self._host = host
@@ -34,8 +42,8 @@ class S3Server(Server):
 
     @property
     def endpoint(self) -> str:
-        """`http://host:port`."""
-        return f"http://{self._host}:{self._port}"
+        """`http://host:port`, or `https`."""
+        return f"http{'' if self._authority is None else 's'}://{self._host}:{self._port}"
 
     @property
     def log(self) -> Path:
@@ -64,12 +72,20 @@ class S3Server(Server):
         buckets, metadata, accounts = (self.folder / name for name in ("buckets", "metadata", "accounts"))
         for each in (buckets, metadata, accounts):
             each.mkdir(parents=True, exist_ok=True)
+        identity: list[str] = []
+        if self._authority is not None:
+            made = self._authority.issue("s3", self._host)
+            files = {"--cert": self.folder / "tls.crt", "--key": self.folder / "tls.key"}
+            for (option, file), text in zip(files.items(), (made.certificate, made.key), strict=True):
+                file.write_text(text)
+                identity += [option, str(file)]
         self._process = ServerProcess(
             "versitygw",
             [
                 str(require("versitygw")),
                 *("--port", f"{self._host}:{self._port}", "--region", self.region, "--health", HEALTH_PATH),
                 *("--iam-dir", str(accounts)),
+                *identity,
                 # not all file systems have extended attributes (tmpfs): attributes of objects go beside the data
                 *("posix", "--sidecar", str(metadata), str(buckets)),
             ],
@@ -115,8 +131,9 @@ class S3Server(Server):
         }
 
     def _answers(self) -> bool:
+        trusted = None if self._authority is None else ssl.create_default_context(cafile=self._authority.file)
         try:
-            with urllib.request.urlopen(self.endpoint + HEALTH_PATH, timeout=1) as response:
+            with urllib.request.urlopen(self.endpoint + HEALTH_PATH, timeout=1, context=trusted) as response:
                 return bool(response.status == 200)
         except (urllib.error.URLError, OSError):
             return False

@@ -12,7 +12,17 @@ from collections.abc import Callable
 
 import pytest
 
-from bucketingest.storage import AccessDenied, AlreadyExists, ConditionalStorage, InvalidLocation, Storage, open_storage
+from bucketingest.storage import (
+    AccessDenied,
+    AlreadyExists,
+    ConditionalStorage,
+    InvalidLocation,
+    Storage,
+    StorageUnavailable,
+    limits,
+    open_storage,
+)
+from devservers.certificates import Authority
 from devservers.s3 import S3Server
 from support.storage.conditional_behaviour import ConditionalBehaviour
 from support.storage.storage_behaviour import StorageBehaviour
@@ -45,6 +55,22 @@ class TestS3CompareAndSwap(ConditionalBehaviour):
     def storage(self, table: Storage) -> ConditionalStorage:
         assert isinstance(table, ConditionalStorage)
         return table
+
+
+def test_a_server_whose_certificate_a_private_authority_signed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path / "authority")
+    with S3Server(authority=authority) as server:
+        url = server.create_bucket("lake")
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        monkeypatch.setattr(limits, "RETRIES_MAX", 0)
+        with pytest.raises(StorageUnavailable, match=r"not trusted \(UnknownIssuer\);.* SSL_CERT_FILE"):
+            open_storage(url, server.options()).get("a")
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        storage = open_storage(url, server.options())
+        storage.create("a", b"x")
+        assert storage.get("a") == b"x"
 
 
 @pytest.fixture

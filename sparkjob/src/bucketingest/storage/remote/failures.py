@@ -25,6 +25,7 @@ _SECRET_LENGTH_MIN = 4
 _XML_CODE = re.compile(r"<Code>([^<]*)</Code>")
 _XML_MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
 _STATUS = re.compile(r"status code: ([1-5][0-9][0-9])\b")
+_REFUSED_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
 _SIGNED_PARAMETERS = re.compile(
     r"([?&](?:X-Amz-[A-Za-z-]+|Signature|sig|AWSAccessKeyId|GoogleAccessId)=)[^&\s\"')]+", re.IGNORECASE
 )
@@ -96,6 +97,12 @@ def translated(where: str, what: str, error: Exception, secrets: Secrets) -> Sto
         if what == "replace":
             return Changed(f"{start}it is no longer the version that was read; another writer wrote it meanwhile")
         return AlreadyExists(f"{start}the name is taken; another writer created it first")
+    refused = _REFUSED_CERTIFICATE.search(full)
+    if refused is not None:
+        return StorageUnavailable(
+            f"{start}the server's certificate is not trusted ({refused[1]}); that of a private authority must be in "
+            "the file that SSL_CERT_FILE names"
+        )
     # A missing bucket arrives as "not found" of the object, which does not point to the bucket.
     if code in _BUCKET_ABSENT_CODES:
         return InvalidLocation(
