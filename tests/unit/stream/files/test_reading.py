@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from bucketingest.decode.files.json_documents import JsonReader
+from bucketingest.decode.files.parts import BadFile, Part, Piece, no_rows
 from bucketingest.decode.files.reader import FileReader
 from bucketingest.storage import open_storage
+from bucketingest.stream.files import opening
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.opening import FileChanged, as_they_are
 from bucketingest.stream.files.reading import TaskFiles
@@ -77,3 +80,31 @@ def test_a_file_whose_name_no_storage_takes_is_a_bad_file(tmp_path: Path, name: 
     assert (number, found.startswith(f"its name is refused: {why}")) == (0, True)
     ((letter,),) = [batch.to_pylist() for batch in replace(files, set_aside={number: found}).letters(0)]
     assert letter["detail"] == f"{tmp_path}/{name.encode('utf-8', 'backslashreplace').decode()}: {found}"
+
+
+@dataclass(frozen=True)
+class Overtaken:
+    """Reads a file that a writer begins to write again: half of it is damaged."""
+
+    columns: pa.Schema
+    path: Path
+
+    def with_columns(self, columns: pa.Schema) -> Overtaken:
+        return replace(self, columns=columns)
+
+    def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part]:
+        del file, piece
+        self.path.write_bytes(b"")
+        yield Part(no_rows(self.columns))
+        raise BadFile("is damaged")
+
+
+@pytest.mark.parametrize("small", [0, 1000])
+def test_a_file_that_is_written_again_while_it_is_read_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(opening, "_SMALL_BYTES", small)
+    put(tmp_path, 1, 2)
+    reader = FileReader(COLUMNS, Overtaken(COLUMNS, tmp_path / "a.json"))
+    with pytest.raises(FileChanged, match=r"^a\.json$"):
+        list(TaskFiles.of(batch_of(tmp_path), reader, 1, is_splittable=True).parts(0))

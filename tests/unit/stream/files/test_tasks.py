@@ -35,3 +35,8 @@ def test_large_files_are_spread_over_the_tasks_and_small_ones_share_one() -> Non
     assert len(tasks_of([large], 4, splittable=[True])) >= 8
     small = [SourceFile(f"{number}", 1000, number, "") for number in range(100)]
     assert 2 <= len(tasks_of(small, 4, splittable=[True] * 100)) <= 8
+
+
+def test_a_task_has_some_hundred_small_files() -> None:
+    small = [SourceFile(f"{number}", 1000, number, "") for number in range(10_000)]
+    assert {len(task) for task in tasks_of(small, 4, splittable=[True] * 10_000)[:-1]} <= set(range(500, 513))

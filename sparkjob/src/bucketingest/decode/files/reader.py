@@ -5,6 +5,7 @@ their names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -16,7 +17,7 @@ from bucketingest.decode.files.opening import decompressed
 from bucketingest.decode.files.parts import BadFile, Part, Piece, Reader, Undecoded, no_rows, unknown_columns
 from bucketingest.decode.json.decoder import JsonDecoder
 
-Open = Callable[[Piece], pa.NativeFile]
+Open = Callable[[Piece], AbstractContextManager[pa.NativeFile]]
 """Opens the file of a piece, at its first byte."""
 _ROWS: Final = 8192
 _BYTES: Final = 4 * 1024**2

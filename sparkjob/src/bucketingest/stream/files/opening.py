@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
 
 import pyarrow as pa
 
@@ -16,11 +18,15 @@ from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.source_file import SourceFile, is_local, source_file
 
 
+_SMALL_BYTES: Final = 1024**2
+"""A file up to this size is read with one call: each costs an object store a request."""
+
+
 class FileChanged(Exception):
     """A file has another version than the micro-batch. The text names it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Opener:
     """Opens files below one directory. Picklable."""
 
@@ -28,10 +34,36 @@ class Opener:
     versions: Mapping[int, str]
     """By the number of the file in the micro-batch."""
 
-    def __call__(self, piece: Piece) -> pa.NativeFile:
-        """The file at its first byte. Raises BadFile if it is gone or of a refused name, FileChanged, StorageError."""
-        self.check(piece)
-        storage = open_storage(self.root)
+    @cached_property
+    def _storage(self) -> Storage:
+        """One for all files: with an object store it keeps its connections."""
+        return open_storage(self.root)
+
+    @contextmanager
+    def __call__(self, piece: Piece) -> Iterator[pa.NativeFile]:
+        """The file at its first byte. At the end of the block, with an error too, all that was read is of the version.
+
+        Raises BadFile if it is gone or of a refused name, FileChanged, StorageError.
+        """
+        small = piece.is_whole and piece.end <= _SMALL_BYTES
+        if not small:
+            self._check(piece)
+        try:
+            with self._small(piece) if small else self._large(piece) as file:
+                yield file
+        except Exception:
+            self._check(piece)  # half of a file that is being written looks damaged
+            raise
+        self._check(piece)
+
+    def _small(self, piece: Piece) -> pa.NativeFile:
+        try:
+            return pa.BufferReader(self._storage.get_range(piece.path, 0, piece.end))
+        except (NotFound, InvalidLocation):
+            raise _gone(piece.path) from None
+
+    def _large(self, piece: Piece) -> pa.NativeFile:
+        storage = self._storage
         try:
             if is_local(storage):
                 return pa.OSFile(storage.absolute(piece.path), "rb")
@@ -39,9 +71,8 @@ class Opener:
         except (NotFound, FileNotFoundError):
             raise _gone(piece.path) from None
 
-    def check(self, piece: Piece) -> None:
-        """Once more after the file was read: what was read is of one version. Raises as a call does."""
-        found = _now(open_storage(self.root), piece.path)
+    def _check(self, piece: Piece) -> None:
+        found = _now(self._storage, piece.path)
         if found is None:
             raise _gone(piece.path)
         if found.version != self.versions[piece.number]:

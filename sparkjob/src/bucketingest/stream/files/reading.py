@@ -78,7 +78,6 @@ class TaskFiles:
                 continue
             try:
                 yield from self.reader.found(piece, self.opener)
-                self.opener.check(piece)
             except BadFile as error:
                 why = " ".join(str(error).split())[:_WHY_MAX]  # of a library it may have lines
                 raise FileRefused(f"{piece.number} {why}") from None

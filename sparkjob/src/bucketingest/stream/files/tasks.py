@@ -11,8 +11,12 @@ from bucketingest.decode.files.parts import Piece
 from bucketingest.stream.files.source_file import SourceFile
 
 _TASK_BYTES_MAX: Final = 128 * 1024**2
-_FILE_COST: Final = 4 * 1024**2
-"""Bytes that are read in the time that it takes to open a file, at most: so a task has not too many small ones."""
+_FILE_COST: Final = 256 * 1024
+"""Bytes that are read in the time that it takes to open a file. So a task has 500 small ones at most: it costs itself as
+much as some hundred of them.
+"""
+_PIECE_BYTES_MIN: Final = 4 * 1024**2
+"""A smaller part of a file is not worth its own task."""
 
 
 def tasks_of(files: Sequence[SourceFile], slots: int, *, splittable: Sequence[bool]) -> list[list[Piece]]:
@@ -25,12 +29,12 @@ def tasks_of(files: Sequence[SourceFile], slots: int, *, splittable: Sequence[bo
         start = 0
         while True:
             room = target - filled - _FILE_COST
-            if tasks[-1] and room < min(file.size - start, _FILE_COST):
+            if tasks[-1] and room < min(file.size - start, _PIECE_BYTES_MIN):
                 tasks.append([])
                 filled, room = 0, target - _FILE_COST
             end = file.size
-            if may_split and file.size - start > max(room, _FILE_COST):
-                end = start + max(room, _FILE_COST)
+            if may_split and file.size - start > max(room, _PIECE_BYTES_MIN):
+                end = start + max(room, _PIECE_BYTES_MIN)
             tasks[-1].append(Piece(number, file.path, start, end, is_whole=not start and end == file.size))
             filled += end - start + _FILE_COST
             start = end
