@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 
 from bucketingest.decode.files.csv_rows import CsvReader
 from bucketingest.decode.files.parts import BadFile, Part, Piece
+from bucketingest.decode.files.reader import FileReader
 
 COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int32())])
 TEXTS = pa.schema([("a", pa.string()), ("b", pa.string())])
 
 
 def parts(text: bytes, columns: pa.Schema = COLUMNS, **options: Any) -> list[Part]:
-    return list(CsvReader(columns, **options).read(pa.BufferReader(text), Piece(0, "a.csv", 0, len(text))))
+    reader = FileReader(columns, CsvReader(columns, **options))
+    return list(reader.read(Piece(0, "a.csv", 0, len(text)), lambda _: pa.BufferReader(text)))
 
 
 def rows(found: list[Part]) -> list[tuple[Any, ...]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -46,51 +46,63 @@ class CsvReader:
         """See `Reader`."""
         return replace(self, columns=columns)
 
-    def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part]:
+    def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part | Cells]:
         """See `Reader`. A CSV file is one piece: only its start shows which line ends are in quotes."""
         del piece
         text = _Text(file if self.encoding == _UTF8 else text_in_utf8(file, self.encoding))
         names = self._header(text)
         if names is None:
             return
-        if unknown := unknown_columns(names, self.columns):
-            yield Part(no_rows(self.columns), unknown=unknown)
+        unknown = unknown_columns(names, self.columns)
         bad_rows: list[pa.csv.InvalidRow] = []
+        last: Cells | None = None
+        try:
+            for batch in self._batches(text, names, bad_rows):
+                if last is not None:
+                    yield last
+                first = 0 if last is None else last.numbers.first + last.records
+                numbers = _Numbers(first, [row.number for row in bad_rows])
+                last = Cells(self, batch, names, numbers, unknown if last is None else ())
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" not in str(error):
+                raise BadFile(f"is no CSV: {error}") from None
+        refused = [self._no_row(each) for each in bad_rows]
+        if last is not None:
+            yield replace(last, refused=refused)
+        else:
+            yield Part(no_rows(self.columns), refused, unknown)
+
+    def _batches(self, text: _Text, names: list[str], bad_rows: list[pa.csv.InvalidRow]) -> Iterator[pa.RecordBatch]:
+        """The records with as many values as the file has columns, as bytes; the others are added to `bad_rows`."""
 
         def skip(row: pa.csv.InvalidRow) -> str:
             bad_rows.append(row)
             return "skip"
 
-        options = pa.csv.ParseOptions(
-            delimiter=self.separator,
-            quote_char=self.quote or False,
-            double_quote=self.escape is None,
-            escape_char=self.escape or False,
-            newlines_in_values=True,
-            invalid_row_handler=skip,
+        small = text.all_if_small()
+        return pa.csv.open_csv(
+            pa.PythonFile(text, "r") if small is None else pa.BufferReader(small),
+            pa.csv.ReadOptions(
+                use_threads=False,
+                block_size=_BLOCK_BYTES if small is None else len(small) + 1,
+                column_names=_distinct(names),
+            ),
+            pa.csv.ParseOptions(
+                delimiter=self.separator,
+                quote_char=self.quote or False,
+                double_quote=self.escape is None,
+                escape_char=self.escape or False,
+                newlines_in_values=True,
+                invalid_row_handler=skip,
+            ),
+            pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(_distinct(names), pa.binary()),
+                null_values=[self.null],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                check_utf8=False,
+            ),
         )
-        try:
-            stream = pa.csv.open_csv(
-                pa.PythonFile(text, "r"),
-                pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, column_names=_distinct(names)),
-                options,
-                pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(_distinct(names), pa.binary()),
-                    null_values=[self.null],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                    check_utf8=False,
-                ),
-            )
-            first = 0
-            for batch in stream:
-                yield self._part(batch, names, _Numbers(first, [row.number for row in bad_rows]))
-                first += batch.num_rows
-        except pa.ArrowInvalid as error:
-            if "Empty CSV" not in str(error):
-                raise BadFile(f"is no CSV: {error}") from None
-        if bad_rows:
-            yield Part(no_rows(self.columns), [self._no_row(each) for each in bad_rows])
 
     def _header(self, text: _Text) -> list[str] | None:
         """Names of the file's columns as the schema has them; None if there is not even a header. Raises BadFile."""
@@ -112,43 +124,82 @@ class CsvReader:
             raise BadFile(f"line 1: the header {wrong}; it is {', '.join(names)[:200]}. See options.header")
         return names
 
-    def _part(self, batch: pa.RecordBatch, names: list[str], numbers: _Numbers) -> Part:
-        refused: dict[int, str] = {}
-        arrays: list[pa.Array] = []
-        for field in self.columns:
-            cells = batch.column(names.index(field.name))
-            if pa.types.is_binary(field.type):
-                arrays.append(cells)
-                continue
-            text, not_text = _text_of(cells)
-            values, bad = column_of_text(text, field.type)
-            for at in np.flatnonzero(not_text).tolist():
-                refused.setdefault(at, f"column {field.name}: a byte that is not UTF-8; see options.encoding")
-            for at in np.flatnonzero(bad & ~not_text).tolist():
-                refused.setdefault(at, f"column {field.name}: is no {type_in_ddl(field.type)}")
-            arrays.append(values)
-        rows = pa.RecordBatch.from_arrays(arrays, schema=self.columns)
-        if not refused:
-            return Part(rows)
-        is_row = np.ones(batch.num_rows, np.bool_)
-        is_row[list(refused)] = False
-        records = [NoRow(f"record {numbers.of(at)}", refused[at], self._record(batch, at)) for at in sorted(refused)]
-        return Part(rows.filter(pa.array(is_row)), records)
-
-    def _record(self, batch: pa.RecordBatch, at: int) -> bytes:
-        """The values of a row as CSV."""
-        quote = self.quote.encode()
-        cells = []
-        for column in batch.columns:
-            value: bytes = column[at].as_py() or b""
-            needs = quote and any(mark in value for mark in (quote, self.separator.encode(), b"\n", b"\r"))
-            cells.append(quote + value.replace(quote, quote * 2) + quote if needs else value)
-        return self.separator.encode().join(cells)
-
     def _no_row(self, row: pa.csv.InvalidRow) -> NoRow:
         place = "a record" if row.number is None else f"record {row.number}"
         text = row.text if isinstance(row.text, bytes) else str(row.text).encode()
         return NoRow(place, f"has {row.actual_columns} values, not {row.expected_columns}", text.rstrip(b"\r\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Records of a file that have a value for each column, as bytes. They are decoded with those of other files."""
+
+    reader: CsvReader
+    batch: pa.RecordBatch
+    names: list[str]
+    """Of the batch's columns, as the schema has them."""
+    numbers: _Numbers
+    unknown: tuple[str, ...]
+    """See `Part`."""
+    refused: list[NoRow] = field(default_factory=list)
+    """Other records of the file."""
+
+    @property
+    def kind(self) -> object:
+        """See `Undecoded`."""
+        return None
+
+    @property
+    def records(self) -> int:
+        """See `Undecoded`."""
+        return int(self.batch.num_rows)
+
+    @property
+    def size(self) -> int:
+        """See `Undecoded`."""
+        return int(self.batch.nbytes)
+
+    def decoded(self, waiting: Sequence[Cells]) -> list[Part]:
+        """See `Undecoded`."""
+        columns = self.reader.columns
+        refused: dict[int, str] = {}
+        arrays: list[pa.Array] = []
+        for wanted in columns:
+            found = [each.batch.column(each.names.index(wanted.name)) for each in waiting]
+            cells = found[0] if len(found) == 1 else pa.concat_arrays(found)
+            if pa.types.is_binary(wanted.type):
+                arrays.append(cells)
+                continue
+            text, not_text = _text_of(cells)
+            values, bad = column_of_text(text, wanted.type)
+            for at in np.flatnonzero(not_text).tolist():
+                refused.setdefault(at, f"column {wanted.name}: a byte that is not UTF-8; see options.encoding")
+            for at in np.flatnonzero(bad & ~not_text).tolist():
+                refused.setdefault(at, f"column {wanted.name}: is no {type_in_ddl(wanted.type)}")
+            arrays.append(values)
+        rows = pa.RecordBatch.from_arrays(arrays, schema=columns)
+        parts = [Part(no_rows(columns), [*each.refused], each.unknown) for each in waiting]
+        if refused:
+            is_row = np.ones(len(rows), np.bool_)
+            is_row[list(refused)] = False
+            rows = rows.filter(pa.array(is_row))
+            ends = np.cumsum([each.records for each in waiting])
+            for at in sorted(refused):
+                of = int(np.searchsorted(ends, at, side="right"))
+                parts[of].refused.append(waiting[of].no_row(at - int(ends[of]) + waiting[of].records, refused[at]))
+        parts[-1].rows = rows
+        return parts
+
+    def no_row(self, at: int, why: str) -> NoRow:
+        """A record, as CSV."""
+        reader = self.reader
+        quote = reader.quote.encode()
+        cells = []
+        for column in self.batch.columns:
+            value: bytes = column[at].as_py() or b""
+            needs = quote and any(mark in value for mark in (quote, reader.separator.encode(), b"\n", b"\r"))
+            cells.append(quote + value.replace(quote, quote * 2) + quote if needs else value)
+        return NoRow(f"record {self.numbers.of(at)}", why, reader.separator.encode().join(cells))
 
 
 class _Numbers:
@@ -156,11 +207,11 @@ class _Numbers:
 
     def __init__(self, first: int, refused: list[int]) -> None:
         """`first`: rows in the batches before. `refused`: numbers of refused records, from 1 on."""
-        self._first = first
+        self.first = first
         self._rows_before = np.array(refused, np.int64) - np.arange(1, len(refused) + 1)
 
     def of(self, at: int) -> int:
-        place = self._first + at
+        place = self.first + at
         return place + 1 + int(np.searchsorted(self._rows_before, place, side="right"))
 
 
@@ -189,6 +240,13 @@ class _Text(io.RawIOBase):
                 return line.rstrip(b"\r")
             if self.is_empty:
                 return None
+
+    def all_if_small(self) -> bytes | None:
+        """All that is left; None if it is more than a block."""
+        while len(self._left) <= _BLOCK_BYTES:
+            if not self._more():
+                return self._left
+        return None
 
     def readable(self) -> bool:
         return True

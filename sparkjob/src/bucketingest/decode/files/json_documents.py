@@ -8,11 +8,13 @@ a row and the rest nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -20,7 +22,8 @@ import pyarrow.compute as pc
 
 from bucketingest.decode.files.lines import LINE_BYTES_MAX, Lines, lines_of, text_in_utf8
 from bucketingest.decode.files.opening import is_compressed
-from bucketingest.decode.files.parts import BadFile, NoRow, Piece
+from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece, no_rows
+from bucketingest.decode.json.decoder import JsonDecoder
 
 _SPECIAL: Final = r"\}[ \t\r\n]*\{|^[ \t\r\n]*(?:\[|$)"
 """Lines where a second document may begin, unless it is in a string; that may be an array of documents, or nothing."""
@@ -32,29 +35,62 @@ _LOOKED_AT: Final = 20
 decoding them.
 """
 _UTF8: Final = "utf-8"
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _GOES_ON: Final = (b"{", b"[", b",")
 """Ends of a line behind which a document goes on."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Documents:
-    """Some documents of a file, in its order. They are decoded with those of other files."""
+    """Some lines of a file, in its order. Their documents are decoded with those of other files."""
 
-    texts: pa.BinaryArray
     lines: Lines
-    of_line: npt.NDArray[np.int64]
-    """The line of each document, from 0 on."""
-    unknown: tuple[str, ...]
-    """See `Part`."""
+    columns: pa.Schema
+    is_first: bool
+    """Whether they are the piece's first ones."""
     goes_on: bool
     """Whether a document that goes over several lines is refused."""
 
-    def no_row(self, at: int, why: str) -> NoRow:
+    @property
+    def kind(self) -> object:
+        """See `Undecoded`."""
+        return None
+
+    @property
+    def records(self) -> int:
+        """See `Undecoded`."""
+        return len(self.lines.texts)
+
+    @property
+    def size(self) -> int:
+        """See `Undecoded`."""
+        return self.lines.texts.nbytes
+
+    def decoded(self, waiting: Sequence[Documents]) -> list[Part]:
+        """See `Undecoded`."""
+        lines = [each.lines.texts for each in waiting]
+        texts, of_line = _split(lines[0] if len(lines) == 1 else pa.concat_arrays(lines))  # a large one is not copied
+        ends = np.cumsum([each.records for each in waiting])
+        of_part = np.searchsorted(ends, of_line, side="right")
+        decoded = JsonDecoder(self.columns).decode(texts)
+        starts = np.searchsorted(of_part, np.arange(len(waiting) + 1)).tolist()
+        parts = [Part(no_rows(self.columns)) for _ in waiting]
+        for each, part, (start, end) in zip(waiting, parts, pairwise(starts), strict=True):
+            if each.is_first:
+                part.unknown = _unknown(texts.slice(start, min(_LOOKED_AT, end - start)), self.columns)
+        for refused in decoded.refused:
+            at, line = int(of_part[refused.number]), int(of_line[refused.number])
+            each = waiting[at]
+            place = line - int(ends[at]) + each.records
+            parts[at].refused.append(each.no_row(place, refused.why, texts[refused.number].as_py()))
+        parts[-1].rows = decoded.rows
+        return parts
+
+    def no_row(self, line: int, why: str, text: bytes) -> NoRow:
         """Of a document."""
-        text = self.texts[at].as_py()
         if self.goes_on and text.rstrip(_SPACE_BYTES).endswith(_GOES_ON):
             why = f"{why}; set options.multiLine if documents go over several lines"
-        return NoRow(self.lines.place(int(self.of_line[at])), why, text)
+        return NoRow(self.lines.place(line), why, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +111,9 @@ class JsonReader:
         for lines in self._lines(file, piece):
             for start in range(0, len(lines.texts), _BLOCK_ROWS):
                 some = lines.texts.slice(start, _BLOCK_ROWS)
-                texts, of_line = _split(some)
-                unknown = _unknown(texts, self.columns) if is_first else ()
-                is_first = False
                 numbered = Lines(some, lines.numbers[start : start + _BLOCK_ROWS], lines.after)
-                yield Documents(texts, numbered, of_line, unknown, goes_on=not self.is_multi_line)
+                yield Documents(numbered, self.columns, is_first, goes_on=not self.is_multi_line)
+                is_first = False
 
     def _lines(self, file: pa.NativeFile, piece: Piece) -> Iterator[Lines]:
         if self.encoding != _UTF8:
@@ -104,12 +138,11 @@ def _all_of(blocks: Iterator[bytes]) -> bytes:
 
 
 def _unknown(documents: pa.BinaryArray, columns: pa.Schema) -> tuple[str, ...]:
-    """Members of the first documents that are no columns; names of JSON have the case of the schema."""
+    """Members of documents that are no columns; names of JSON have the case of the schema."""
     known, found = set(columns.names), dict[str, None]()
-    for document in documents[:_LOOKED_AT].to_pylist():
+    for document in documents.to_pylist():
         with suppress(ValueError, RecursionError):
-            members = json.loads(document)
-            found |= dict.fromkeys(members if isinstance(members, dict) else ())
+            found |= dict.fromkeys(_members.decode(document))
     return tuple(name for name in found if name not in known)
 
 

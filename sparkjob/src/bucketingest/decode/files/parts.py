@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
@@ -48,14 +48,25 @@ class Part:
 
 
 class Undecoded(Protocol):
-    """Some JSON documents of a file, in its order: those of many small files are decoded together."""
+    """Some records of a file, in its order: those of many small files are decoded together."""
 
-    texts: pa.BinaryArray
-    unknown: tuple[str, ...]
-    """See `Part`."""
+    @property
+    def kind(self) -> object:
+        """Only records of equal kind are decoded together."""
+        ...
 
-    def no_row(self, at: int, why: str) -> NoRow:
-        """A document that cannot be decoded."""
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Their bytes."""
+        ...
+
+    def decoded(self, waiting: Sequence[Self]) -> list[Part]:
+        """The rows of all that wait in the part of the last, and in each part what else is of it."""
         ...
 
 

@@ -9,19 +9,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from bucketingest.decode.files.directories import constants, with_constants
 from bucketingest.decode.files.opening import decompressed
-from bucketingest.decode.files.parts import BadFile, Part, Piece, Reader, Undecoded, no_rows, unknown_columns
-from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.files.parts import BadFile, Part, Piece, Reader, Undecoded, unknown_columns
 
 Open = Callable[[Piece], AbstractContextManager[pa.NativeFile]]
 """Opens the file of a piece, at its first byte."""
 _ROWS: Final = 8192
 _BYTES: Final = 4 * 1024**2
-"""Of documents of several files that are decoded together, at most: a call for ten takes half as long as for 1,000."""
+"""Of records of several files that are decoded together, at most: a call for ten takes half as long as for 1,000."""
 
 
 class Found(NamedTuple):
@@ -51,8 +49,6 @@ class FileReader:
         try:
             with open_file(piece) as file:
                 for part in reader.read(decompressed(file, piece.path), piece):
-                    if part.unknown and made:  # the file's own values of a column that the directories have
-                        part.unknown = unknown_columns(part.unknown, self.columns)
                     yield Found(piece, part, made)
         except (pa.ArrowException, EOFError, UnicodeError) as error:
             raise BadFile(f"is damaged: {error}") from None
@@ -68,37 +64,38 @@ class FileReader:
         together: dict[str, pa.Array] = {}
         rows = size = 0
         for piece, part, made in found:
-            texts = None if isinstance(part, Part) else part.texts
-            fits = texts is not None and rows + len(texts) <= _ROWS and size + texts.nbytes <= _BYTES
-            if waiting and not (fits and made == together):
+            if waiting and (
+                isinstance(part, Part)
+                or rows + part.records > _ROWS
+                or size + part.size > _BYTES
+                or part.kind != waiting[0][1].kind
+                or made != together
+            ):
                 yield from self._decoded(waiting, together)
                 waiting, rows, size = [], 0, 0
             if isinstance(part, Part):
-                if made:
-                    part.rows = with_constants(part.rows, self.columns, made)
-                yield piece, part
+                yield from self._made([(piece, part)], made)
                 continue
             waiting.append((piece, part))
             together = made
-            rows += len(part.texts)
-            size += part.texts.nbytes
+            rows += part.records
+            size += part.size
         if waiting:
             yield from self._decoded(waiting, together)
 
     def _decoded(
         self, waiting: list[tuple[Piece, Undecoded]], made: dict[str, pa.Array]
     ) -> Iterator[tuple[Piece, Part]]:
-        arrays = [each.texts for _, each in waiting]
-        texts = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)  # a large one is not copied
-        decoded = JsonDecoder(self._without(made)).decode(texts)
-        parts = [Part(no_rows(self.columns), unknown=each.unknown) for _, each in waiting]
-        ends = np.cumsum([len(each.texts) for _, each in waiting])
-        for refused in decoded.refused:
-            at = int(np.searchsorted(ends, refused.number, side="right"))
-            each = waiting[at][1]
-            parts[at].refused.append(each.no_row(refused.number - int(ends[at]) + len(each.texts), refused.why))
-        parts[-1].rows = with_constants(decoded.rows, self.columns, made) if made else decoded.rows
-        for (piece, _), part in zip(waiting, parts, strict=True):
+        parts = waiting[0][1].decoded([each for _, each in waiting])
+        return self._made([(piece, part) for (piece, _), part in zip(waiting, parts, strict=True)], made)
+
+    def _made(self, parts: list[tuple[Piece, Part]], made: dict[str, pa.Array]) -> Iterator[tuple[Piece, Part]]:
+        """The parts that have something, with the columns that the directories have."""
+        for piece, part in parts:
+            if made:
+                part.rows = with_constants(part.rows, self.columns, made)
+                # Of a column that the directories have the file's own values are not read.
+                part.unknown = unknown_columns(part.unknown, self.columns)
             if part.rows.num_rows or part.refused or part.unknown:
                 yield piece, part
 

@@ -17,7 +17,6 @@ from bucketingest.storage.paths import path_problem
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.source_file import SourceFile, is_local, source_file
 
-
 _SMALL_BYTES: Final = 1024**2
 """A file up to this size is read with one call: each costs an object store a request."""
 

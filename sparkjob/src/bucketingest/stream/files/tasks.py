@@ -12,8 +12,8 @@ from bucketingest.stream.files.source_file import SourceFile
 
 _TASK_BYTES_MAX: Final = 128 * 1024**2
 _FILE_COST: Final = 256 * 1024
-"""Bytes that are read in the time that it takes to open a file. So a task has 500 small ones at most: it costs itself as
-much as some hundred of them.
+"""Bytes that are read in the time that it takes to open a file. So a task has 500 small ones at most: it costs as much
+as some hundred of them.
 """
 _PIECE_BYTES_MIN: Final = 4 * 1024**2
 """A smaller part of a file is not worth its own task."""
