@@ -47,6 +47,11 @@ class File:
         """As the log of the files source has it."""
         return f"{len(self.content)}-{self.modified * 1_000_000}"
 
+    @property
+    def has_refused_name(self) -> bool:
+        """Whether it is a dead letter whatever is in it."""
+        return self.path.startswith(_REFUSED)
+
     def put(self, folder: Path, *, by_rename: bool = False) -> None:
         target = folder / self.path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +110,7 @@ class FolderMaker:
             made.content = gzip.compress(made.content[:7]) + gzip.compress(made.content[7:])
         elif made.path.endswith(".bz2"):
             made.content = bz2.compress(made.content)
-        if made.is_bad or made.path.startswith(_REFUSED):
+        if made.is_bad or made.has_refused_name:
             made.rows, made.letters, made.is_bad = [], [None], True
         return made
 

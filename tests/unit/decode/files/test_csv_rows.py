@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.decode.files.csv_rows import CsvReader
+from bucketingest.decode.files.csv_rows import CsvReader, Text
 from bucketingest.decode.files.parts import BadFile, Part, Piece
 from bucketingest.decode.files.reader import FileReader
 
@@ -89,9 +91,64 @@ def test_another_encoding_is_read_as_it_is_or_refuses_the_file() -> None:
         parts(text.encode("latin-1"), encoding="ascii")
 
 
-def test_a_quote_that_is_never_closed_refuses_the_file() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [b'a,b\nc,"d', b'a,b\nc,"d\ne,f\n', b'a,b\nc,"d\n' + b"e,f\n" * 3_000_000, b"a,b\n" * 3_000_000 + b'c,"d\ne,f'],
+)
+def test_a_quote_that_is_never_closed_refuses_the_file(text: bytes) -> None:
+    """Else the rest of the file would be a value."""
     with pytest.raises(BadFile, match="is no CSV"):
-        parts(b'a,1\n"b,2\n' + b"c,3\n" * 3_000_000)
+        parts(text, TEXTS)
+
+
+def test_an_escape_at_the_end_refuses_the_file() -> None:
+    with pytest.raises(BadFile, match="is no CSV"):
+        parts(b"a,b\\", TEXTS, escape="\\")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_may_have_any_end(end: str) -> None:
+    assert rows(parts(f"id,n{end}a,1{end}b,2".encode(), has_header=True)) == [("a", 1), ("b", 2)]
+
+
+def several(*texts: bytes) -> list[tuple[int, Part]]:
+    reader = FileReader(COLUMNS, CsvReader(COLUMNS, has_header=True))
+    pieces = [Piece(number, f"{number}.csv", 0, len(text)) for number, text in enumerate(texts)]
+    found = chain.from_iterable(reader.found(each, lambda each: pa.BufferReader(texts[each.number])) for each in pieces)
+    return [(piece.number, part) for piece, part in reader.decoded(found)]
+
+
+def test_records_of_small_files_are_read_together_and_each_is_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    read = CsvReader.together
+
+    def counted(self: CsvReader, waiting: Sequence[Text]) -> list[Part]:
+        calls.append(len(waiting))
+        return read(self, waiting)
+
+    monkeypatch.setattr(CsvReader, "together", counted)
+    texts = [b'id,n\n"0\n",0\n', b"id,n\n1,1\n1\n\n1,x\n1,11", b"id,n\n", b"", b"id,n\r\n\x1e,3\r\nx\r\n"]
+    found = several(*texts, b"n,more,id\n5,,b\ny,,c\n")
+    assert rows([part for _, part in found]) == [("0\n", 0), ("1", 1), ("1", 11), ("\x1e", 3), ("b", 5)]
+    assert [(number, [each[::2] for each in part.refused]) for number, part in found if part.refused] == [
+        (1, [("record 2", b"1"), ("record 3", b"1,x")]),
+        (4, [("record 2", b"x")]),
+        (5, [("record 2", b"y,,c")]),
+    ]
+    assert [(number, part.unknown) for number, part in found if part.unknown] == [(5, ("more",))]
+    assert calls == [4, 1]
+
+
+def test_of_files_that_are_read_together_the_damaged_one_is_named() -> None:
+    with pytest.raises(BadFile, match="is no CSV") as caught:
+        several(b"id,n\na,1\n", b'id,n\nb,"2\n', b"id,n\nc,3\n")
+    assert caught.value.number == 1
+
+
+def test_a_record_that_looks_like_the_mark_behind_a_file_is_a_record() -> None:
+    found = several(b"id,n\na,1\n\x1e\x1e,,\nb,2\n", b"id,n\nc,3\n")
+    assert rows([part for _, part in found]) == [("a", 1), ("b", 2), ("c", 3)]
+    assert [(number, each.place) for number, part in found for each in part.refused] == [(0, "record 2")]
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=20))

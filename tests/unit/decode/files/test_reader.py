@@ -104,7 +104,7 @@ def test_documents_of_small_files_are_decoded_together_and_each_is_of_its_file(m
     assert calls == [60, 60]
 
 
-@pytest.mark.parametrize(("limit", "value"), [("_ROWS", 4), ("_BYTES", 180)])
+@pytest.mark.parametrize(("limit", "value"), [("_ROWS", 4), ("_BYTES", 150)])
 def test_what_is_decoded_together_is_limited(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
     monkeypatch.setattr(reader_module, limit, value)
     texts = [LINE * count for count in (2, 2, 1, 7, 1)]

@@ -68,6 +68,7 @@ class Model:
     def reads_another_version(self) -> bool:
         """Whether a file of the micro-batch has changed since it was listed."""
         files = [(self.there.get(path), version) for _, path, version in self.planned or ()]
+        files = [each for each in files if each[0] is None or not each[0].has_refused_name]  # read in no version
         return any(file is not None and (len(file.content), file.modified) != version for file, version in files)
 
     def write(self) -> None:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
+import re
+from bisect import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +29,8 @@ _BLOCK_BYTES: Final = 4 * 1024**2
 _HEADER_BYTES_MAX: Final = 1024**2
 _UTF8: Final = "utf-8"
 _BOM: Final = b"\xef\xbb\xbf"
+_MARK: Final = b"\x1e\x1e"
+_LINE_END: Final = re.compile(rb"[\r\n]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,65 +51,132 @@ class CsvReader:
         """See `Reader`."""
         return replace(self, columns=columns)
 
-    def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part | Cells]:
+    def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part | Text]:
         """See `Reader`. A CSV file is one piece: only its start shows which line ends are in quotes."""
         del piece
-        text = _Text(file if self.encoding == _UTF8 else text_in_utf8(file, self.encoding))
-        names = self._header(text)
+        source = _Source(file if self.encoding == _UTF8 else text_in_utf8(file, self.encoding))
+        names = self._header(source)
         if names is None:
             return
         unknown = unknown_columns(names, self.columns)
+        text = source.all_if_small()
+        if text is not None:
+            yield Text(self, text, tuple(names), unknown)
+            return
+        yield Part(no_rows(self.columns), unknown=unknown)
+        source.add(self._mark(names))
         bad_rows: list[pa.csv.InvalidRow] = []
-        last: Cells | None = None
-        try:
-            for batch in self._batches(text, names, bad_rows):
-                if last is not None:
-                    yield last
-                first = 0 if last is None else last.numbers.first + last.records
-                numbers = _Numbers(first, [row.number for row in bad_rows])
-                last = Cells(self, batch, names, numbers, unknown if last is None else ())
-        except pa.ArrowInvalid as error:
-            if "Empty CSV" not in str(error):
-                raise BadFile(f"is no CSV: {error}") from None
-        refused = [self._no_row(each) for each in bad_rows]
-        if last is not None:
-            yield replace(last, refused=refused)
-        else:
-            yield Part(no_rows(self.columns), refused, unknown)
+        first = 0
+        for batch in self._batches(pa.PythonFile(source, "r"), _BLOCK_BYTES, names, bad_rows):
+            rows, refused = self._rows(batch, names, _Numbers(first, bad_rows))
+            yield Part(rows, [self._no_row(*each) for each in refused])
+            first += batch.num_rows
+        self._ends(bad_rows, names, 1)
+        yield Part(no_rows(self.columns), [self._no_row(*_wrong_count(row)) for row in bad_rows[:-1]])
 
-    def _batches(self, text: _Text, names: list[str], bad_rows: list[pa.csv.InvalidRow]) -> Iterator[pa.RecordBatch]:
-        """The records with as many values as the file has columns, as bytes; the others are added to `bad_rows`."""
+    def together(self, waiting: Sequence[Text]) -> list[Part]:
+        """The records of texts with the same columns. Raises BadFile if a quote is open at the end of one."""
+        names = waiting[0].names
+        data = b"".join(part for each in waiting for part in (each.text, self._mark(names)))
+        bad_rows: list[pa.csv.InvalidRow] = []
+        batches = list(self._batches(pa.BufferReader(data), len(data) + 1, names, bad_rows))
+        ends = self._ends(bad_rows, names, len(waiting))
+        parts = [Part(no_rows(self.columns), unknown=each.unknown) for each in waiting]
+        refused = [_wrong_count(row) for row in bad_rows if row.number not in ends]
+        for batch in batches:  # one
+            parts[-1].rows, more = self._rows(batch, names, _Numbers(0, bad_rows))
+            refused += more
+        for number, why, record in sorted(refused):
+            at = bisect(ends, number)
+            parts[at].refused.append(self._no_row(number - (ends[at - 1] if at else 0), why, record))
+        return parts
+
+    def _mark(self, names: Sequence[str]) -> bytes:
+        """A record of too many values behind a text: if a quote is open there, it is in a value."""
+        return b"\n%b%b\n" % (_MARK, self.separator.encode() * len(names))
+
+    def _ends(self, bad_rows: list[pa.csv.InvalidRow], names: Sequence[str], texts: int) -> list[int]:
+        """Numbers of the records that are marks. Raises BadFile."""
+        mark = self._mark(names).strip(b"\n")
+        ends = [row.number for row in bad_rows if _bytes(row) == mark]
+        ends = ends[-1:] if texts == 1 else ends  # a file may have such a record
+        if len(ends) != texts:
+            raise BadFile("is no CSV: a quote is opened and not closed before its end")
+        return ends
+
+    def _batches(
+        self, file: pa.NativeFile, block_bytes: int, names: Sequence[str], bad_rows: list[pa.csv.InvalidRow]
+    ) -> Iterator[pa.RecordBatch]:
+        """The records with as many values as there are columns, as bytes; the others are added to `bad_rows`."""
 
         def skip(row: pa.csv.InvalidRow) -> str:
             bad_rows.append(row)
             return "skip"
 
-        small = text.all_if_small()
-        return pa.csv.open_csv(
-            pa.PythonFile(text, "r") if small is None else pa.BufferReader(small),
-            pa.csv.ReadOptions(
-                use_threads=False,
-                block_size=_BLOCK_BYTES if small is None else len(small) + 1,
-                column_names=_distinct(names),
-            ),
-            pa.csv.ParseOptions(
-                delimiter=self.separator,
-                quote_char=self.quote or False,
-                double_quote=self.escape is None,
-                escape_char=self.escape or False,
-                newlines_in_values=True,
-                invalid_row_handler=skip,
-            ),
-            pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(_distinct(names), pa.binary()),
-                null_values=[self.null],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                check_utf8=False,
-            ),
-        )
+        try:
+            yield from pa.csv.open_csv(
+                file,
+                pa.csv.ReadOptions(use_threads=False, block_size=block_bytes, column_names=_distinct(names)),
+                pa.csv.ParseOptions(
+                    delimiter=self.separator,
+                    quote_char=self.quote or False,
+                    double_quote=self.escape is None,
+                    escape_char=self.escape or False,
+                    newlines_in_values=True,
+                    invalid_row_handler=skip,
+                ),
+                pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(_distinct(names), pa.binary()),
+                    null_values=[self.null],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                    check_utf8=False,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise BadFile(f"is no CSV: {error}") from None
 
-    def _header(self, text: _Text) -> list[str] | None:
+    def _rows(
+        self, batch: pa.RecordBatch, names: Sequence[str], numbers: _Numbers
+    ) -> tuple[pa.RecordBatch, list[tuple[int, str, bytes]]]:
+        """The rows, and number, why and text of each record that is none."""
+        refused: dict[int, str] = {}
+        arrays: list[pa.Array] = []
+        for field in self.columns:
+            cells = batch.column(names.index(field.name))
+            if pa.types.is_binary(field.type):
+                arrays.append(cells)
+                continue
+            text, not_text = _text_of(cells)
+            values, bad = column_of_text(text, field.type)
+            for at in np.flatnonzero(not_text).tolist():
+                refused.setdefault(at, f"column {field.name}: a byte that is not UTF-8; see options.encoding")
+            for at in np.flatnonzero(bad & ~not_text).tolist():
+                refused.setdefault(at, f"column {field.name}: is no {type_in_ddl(field.type)}")
+            arrays.append(values)
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self.columns)
+        if not refused:
+            return rows, []
+        is_row = np.ones(batch.num_rows, np.bool_)
+        is_row[list(refused)] = False
+        records = [(numbers.of(at), refused[at], self._record(batch, at)) for at in sorted(refused)]
+        return rows.filter(pa.array(is_row)), records
+
+    def _record(self, batch: pa.RecordBatch, at: int) -> bytes:
+        """The values of a row as CSV."""
+        quote = self.quote.encode()
+        cells = []
+        for column in batch.columns:
+            value: bytes = column[at].as_py() or b""
+            needs = quote and any(mark in value for mark in (quote, self.separator.encode(), b"\n", b"\r"))
+            cells.append(quote + value.replace(quote, quote * 2) + quote if needs else value)
+        return self.separator.encode().join(cells)
+
+    @staticmethod
+    def _no_row(number: int, why: str, record: bytes) -> NoRow:
+        return NoRow(f"record {number}", why, record)
+
+    def _header(self, text: _Source) -> list[str] | None:
         """Names of the file's columns as the schema has them; None if there is not even a header. Raises BadFile."""
         if not self.has_header:
             return None if text.is_empty else list(self.columns.names)
@@ -114,7 +186,7 @@ class CsvReader:
         try:
             found = next(csv.reader([line.decode()], delimiter=self.separator, quotechar=self.quote or None), [])
         except (UnicodeDecodeError, csv.Error) as error:
-            raise BadFile(f"line 1: the header cannot be read: {error}") from None
+            raise BadFile(f"line 1: the header cannot be read: {error}. See options.encoding") from None
         known = {name.lower(): name for name in self.columns.names}
         names = [known.get(name.strip().lower(), name.strip()) for name in found]
         missing = [name for name in self.columns.names if name not in names]
@@ -124,98 +196,60 @@ class CsvReader:
             raise BadFile(f"line 1: the header {wrong}; it is {', '.join(names)[:200]}. See options.header")
         return names
 
-    def _no_row(self, row: pa.csv.InvalidRow) -> NoRow:
-        place = "a record" if row.number is None else f"record {row.number}"
-        text = row.text if isinstance(row.text, bytes) else str(row.text).encode()
-        return NoRow(place, f"has {row.actual_columns} values, not {row.expected_columns}", text.rstrip(b"\r\n"))
-
 
 @dataclass(frozen=True, slots=True)
-class Cells:
-    """Records of a file that have a value for each column, as bytes. They are decoded with those of other files."""
+class Text:
+    """A small file behind its header. Its records are decoded with those of other files."""
 
     reader: CsvReader
-    batch: pa.RecordBatch
-    names: list[str]
-    """Of the batch's columns, as the schema has them."""
-    numbers: _Numbers
+    text: bytes
+    names: tuple[str, ...]
+    """Of the file's columns, as the schema has them."""
     unknown: tuple[str, ...]
     """See `Part`."""
-    refused: list[NoRow] = field(default_factory=list)
-    """Other records of the file."""
 
     @property
     def kind(self) -> object:
         """See `Undecoded`."""
-        return None
+        return self.names
 
     @property
     def records(self) -> int:
-        """See `Undecoded`."""
-        return int(self.batch.num_rows)
+        """See `Undecoded`: at most so many."""
+        return self.text.count(b"\n") + 1
 
     @property
     def size(self) -> int:
         """See `Undecoded`."""
-        return int(self.batch.nbytes)
+        return len(self.text)
 
-    def decoded(self, waiting: Sequence[Cells]) -> list[Part]:
-        """See `Undecoded`."""
-        columns = self.reader.columns
-        refused: dict[int, str] = {}
-        arrays: list[pa.Array] = []
-        for wanted in columns:
-            found = [each.batch.column(each.names.index(wanted.name)) for each in waiting]
-            cells = found[0] if len(found) == 1 else pa.concat_arrays(found)
-            if pa.types.is_binary(wanted.type):
-                arrays.append(cells)
-                continue
-            text, not_text = _text_of(cells)
-            values, bad = column_of_text(text, wanted.type)
-            for at in np.flatnonzero(not_text).tolist():
-                refused.setdefault(at, f"column {wanted.name}: a byte that is not UTF-8; see options.encoding")
-            for at in np.flatnonzero(bad & ~not_text).tolist():
-                refused.setdefault(at, f"column {wanted.name}: is no {type_in_ddl(wanted.type)}")
-            arrays.append(values)
-        rows = pa.RecordBatch.from_arrays(arrays, schema=columns)
-        parts = [Part(no_rows(columns), [*each.refused], each.unknown) for each in waiting]
-        if refused:
-            is_row = np.ones(len(rows), np.bool_)
-            is_row[list(refused)] = False
-            rows = rows.filter(pa.array(is_row))
-            ends = np.cumsum([each.records for each in waiting])
-            for at in sorted(refused):
-                of = int(np.searchsorted(ends, at, side="right"))
-                parts[of].refused.append(waiting[of].no_row(at - int(ends[of]) + waiting[of].records, refused[at]))
-        parts[-1].rows = rows
-        return parts
+    def decoded(self, waiting: Sequence[Text]) -> list[Part]:
+        """See `Undecoded`. Raises BadFile."""
+        return self.reader.together(waiting)
 
-    def no_row(self, at: int, why: str) -> NoRow:
-        """A record, as CSV."""
-        reader = self.reader
-        quote = reader.quote.encode()
-        cells = []
-        for column in self.batch.columns:
-            value: bytes = column[at].as_py() or b""
-            needs = quote and any(mark in value for mark in (quote, reader.separator.encode(), b"\n", b"\r"))
-            cells.append(quote + value.replace(quote, quote * 2) + quote if needs else value)
-        return NoRow(f"record {self.numbers.of(at)}", why, reader.separator.encode().join(cells))
+
+def _wrong_count(row: pa.csv.InvalidRow) -> tuple[int, str, bytes]:
+    return row.number, f"has {row.actual_columns} values, not {row.expected_columns}", _bytes(row).rstrip(b"\r\n")
+
+
+def _bytes(row: pa.csv.InvalidRow) -> bytes:
+    return row.text if isinstance(row.text, bytes) else str(row.text).encode()
 
 
 class _Numbers:
     """Which record of the file a row of a batch is: those that Arrow refused count, too."""
 
-    def __init__(self, first: int, refused: list[int]) -> None:
-        """`first`: rows in the batches before. `refused`: numbers of refused records, from 1 on."""
-        self.first = first
-        self._rows_before = np.array(refused, np.int64) - np.arange(1, len(refused) + 1)
+    def __init__(self, first: int, refused: list[pa.csv.InvalidRow]) -> None:
+        """`first`: rows in the batches before. `refused`: numbered from 1 on."""
+        self._first = first
+        self._rows_before = np.array([row.number for row in refused], np.int64) - np.arange(1, len(refused) + 1)
 
     def of(self, at: int) -> int:
-        place = self.first + at
+        place = self._first + at
         return place + 1 + int(np.searchsorted(self._rows_before, place, side="right"))
 
 
-class _Text(io.RawIOBase):
+class _Source(io.RawIOBase):
     """The bytes of a file from its first line on, without a byte order mark, or of its text in UTF-8."""
 
     def __init__(self, source: pa.NativeFile | Iterator[bytes]) -> None:
@@ -232,12 +266,14 @@ class _Text(io.RawIOBase):
     def take_line(self) -> bytes | None:
         """The first line that has something, without its end; None if there is none. Raises BadFile."""
         while True:
-            while b"\n" not in self._left and self._more():
+            while (end := _LINE_END.search(self._left)) is None and self._more():
                 if len(self._left) > _HEADER_BYTES_MAX:
                     raise BadFile(f"line 1: the header is longer than {_HEADER_BYTES_MAX // 1024} KiB")
-            line, _, self._left = self._left.partition(b"\n")
+            line, self._left = (
+                (self._left, b"") if end is None else (self._left[: end.start()], self._left[end.end() :])
+            )
             if line.strip():
-                return line.rstrip(b"\r")
+                return line
             if self.is_empty:
                 return None
 
@@ -247,6 +283,10 @@ class _Text(io.RawIOBase):
             if not self._more():
                 return self._left
         return None
+
+    def add(self, text: bytes) -> None:
+        """Behind its end."""
+        self._next = itertools.chain(self._next, [text])
 
     def readable(self) -> bool:
         return True
@@ -269,7 +309,7 @@ class _Text(io.RawIOBase):
         return True
 
 
-def _distinct(names: list[str]) -> list[str]:
+def _distinct(names: Sequence[str]) -> list[str]:
     """Names as Arrow takes them: of columns that no schema has, two may have the same."""
     return [f"{at} {name}" for at, name in enumerate(names)]
 

@@ -16,7 +16,6 @@ from bucketingest.decode.files.parts import BadFile, Piece
 _BLOCK_BYTES: Final = 4 * 1024**2
 LINE_BYTES_MAX: Final = 256 * 1024**2
 """A longer line does not fit the memory of a task."""
-_NEW_LINE: Final = ord("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +111,7 @@ def _blocks(file: pa.NativeFile, left: int | None, after: int) -> Iterator[Lines
 
 def _lines(text: bytes, number: int, after: int) -> Iterator[Lines]:
     """Lines of a text that ends with a line end."""
-    data = np.frombuffer(text, np.uint8)
-    ends = np.flatnonzero(data == _NEW_LINE)
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    # The piece without the line end is every second one.
-    offsets = np.empty(2 * len(ends) + 1, np.int32)
-    offsets[0::2] = np.concatenate((starts, [len(data)]))
-    offsets[1::2] = ends
-    pieces = pa.BinaryArray.from_buffers(pa.binary(), 2 * len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(text)])
-    filled = np.flatnonzero(ends > starts)
+    lines = text.split(b"\n")
+    filled = np.array([at for at, line in enumerate(lines, number) if line], np.int64)
     if len(filled):
-        yield Lines(pieces.take(pa.array(2 * filled)), number + filled, after)
+        yield Lines(pa.array(filter(None, lines), pa.binary()), filled, after)

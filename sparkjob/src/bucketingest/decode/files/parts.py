@@ -12,6 +12,9 @@ import pyarrow as pa
 class BadFile(Exception):
     """A file that cannot be read as a whole: none of its rows is to be written. The text says why and what to do."""
 
+    number: int | None = None
+    """Of the file in its micro-batch."""
+
 
 class Piece(NamedTuple):
     """Part of a file."""
@@ -66,7 +69,7 @@ class Undecoded(Protocol):
         ...
 
     def decoded(self, waiting: Sequence[Self]) -> list[Part]:
-        """The rows of all that wait in the part of the last, and in each part what else is of it."""
+        """The rows of all that wait in the part of the last; what else is of one is in its part. Raises BadFile."""
         ...
 
 

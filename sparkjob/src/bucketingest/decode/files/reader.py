@@ -5,7 +5,7 @@ their names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -44,19 +44,12 @@ class FileReader:
 
     def found(self, piece: Piece, open_file: Open) -> Iterator[Found]:
         """The records of a piece, for `decoded`. Raises as `read` does."""
-        made = constants(piece.path, self.columns)
-        reader = self.format.with_columns(self._without(made))
-        try:
+        with _named(piece), _damaged():
+            made = constants(piece.path, self.columns)
+            reader = self.format.with_columns(self._without(made)) if made else self.format
             with open_file(piece) as file:
                 for part in reader.read(decompressed(file, piece.path), piece):
                     yield Found(piece, part, made)
-        except (pa.ArrowException, EOFError, UnicodeError) as error:
-            raise BadFile(f"is damaged: {error}") from None
-        except OSError as error:
-            # Arrow says so of what a codec or format refuses; the system's own have a number.
-            if error.errno is not None:
-                raise
-            raise BadFile(f"is damaged: {error}") from None
 
     def decoded(self, found: Iterable[Found]) -> Iterator[tuple[Piece, Part]]:
         """Rows of the pieces in their order; those of several may come with the last one of them."""
@@ -86,8 +79,16 @@ class FileReader:
     def _decoded(
         self, waiting: list[tuple[Piece, Undecoded]], made: dict[str, pa.Array]
     ) -> Iterator[tuple[Piece, Part]]:
-        parts = waiting[0][1].decoded([each for _, each in waiting])
-        return self._made([(piece, part) for (piece, _), part in zip(waiting, parts, strict=True)], made)
+        try:
+            with _named(waiting[0][0]):
+                parts = waiting[0][1].decoded([each for _, each in waiting])
+        except BadFile:
+            if len(waiting) == 1:
+                raise
+            for each in waiting:  # which of them it is
+                yield from self._decoded([each], made)
+            return
+        yield from self._made([(piece, part) for (piece, _), part in zip(waiting, parts, strict=True)], made)
 
     def _made(self, parts: list[tuple[Piece, Part]], made: dict[str, pa.Array]) -> Iterator[tuple[Piece, Part]]:
         """The parts that have something, with the columns that the directories have."""
@@ -101,3 +102,25 @@ class FileReader:
 
     def _without(self, made: dict[str, pa.Array]) -> pa.Schema:
         return pa.schema([field for field in self.columns if field.name not in made])
+
+
+@contextmanager
+def _named(piece: Piece) -> Iterator[None]:
+    try:
+        yield
+    except BadFile as error:
+        error.number = piece.number
+        raise
+
+
+@contextmanager
+def _damaged() -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, EOFError, UnicodeError) as error:
+        raise BadFile(f"is damaged: {error}") from None
+    except OSError as error:
+        # Arrow says so of what a codec or format refuses; the system's own have a number.
+        if error.errno is not None:
+            raise
+        raise BadFile(f"is damaged: {error}") from None

@@ -67,20 +67,19 @@ class TaskFiles:
 
     def parts(self, task: int) -> Iterator[tuple[Piece, Part]]:
         """What a task reads. Raises FileRefused, FileChanged, StorageError."""
-        for piece, part in self.reader.decoded(self._found(task)):
-            if part.unknown:
-                self.met(part.unknown, piece.path)
-            yield piece, part
+        try:
+            for piece, part in self.reader.decoded(self._found(task)):
+                if part.unknown:
+                    self.met(part.unknown, piece.path)
+                yield piece, part
+        except BadFile as error:
+            why = " ".join(str(error).split())[:_WHY_MAX]  # of a library it may have lines
+            raise FileRefused(f"{error.number} {why}") from None
 
     def _found(self, task: int) -> Iterator[Found]:
         for piece in self.tasks[task]:
-            if piece.number in self.set_aside:
-                continue
-            try:
+            if piece.number not in self.set_aside:
                 yield from self.reader.found(piece, self.opener)
-            except BadFile as error:
-                why = " ".join(str(error).split())[:_WHY_MAX]  # of a library it may have lines
-                raise FileRefused(f"{piece.number} {why}") from None
 
     def packed(self, plan: WritePlan, program: Program | None, task: int) -> Iterator[pa.RecordBatch]:
         """Shuffle batches, the last of which says how many records were no rows, if there were any."""
