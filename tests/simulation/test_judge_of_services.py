@@ -13,7 +13,7 @@ from bucketingest.services.archive import choose as archive_choice
 from bucketingest.services.clean import facts as clean_facts
 from bucketingest.services.clean import guard
 from bucketingest.services.compaction import decide, facts, holder
-from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import CompactionJournal
 from support.simulation.events import features_of
 from support.simulation.features import Features
 from support.simulation.runs import run_quietly

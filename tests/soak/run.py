@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import CompactionJournal
 from bucketingest.services.protocol.records import End as CompactionEnd
 from bucketingest.storage import open_storage
 from devservers.kafka import KafkaBroker

@@ -28,7 +28,7 @@ from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.handover import hand_over, log_only_groups
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage, open_storage
 from support.oracle import hudi_rs

@@ -8,9 +8,8 @@ import pytest
 
 from bucketingest.hudi.errors import ClockError
 from bucketingest.hudi.lock.clocks import utc_now
-from bucketingest.lease.guard import LEASE_MARGIN, lease_and_lock
+from bucketingest.lease.guard import LEASE_MARGIN, StoredLease, lease_and_lock
 from bucketingest.lease.record import LeaseLost, LeaseOwner
-from bucketingest.lease.stored import StoredLease
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import open_storage
 from support.storage.dated_storage import DatedStorage

@@ -17,15 +17,14 @@ from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.archive.horizon import HORIZONS
-from bucketingest.services.archive.idle import retire
 from bucketingest.services.clean.choose import Retention
-from bucketingest.services.clean_and_archive import archive_old, archive_plan, clean, held_back
+from bucketingest.services.clean_and_archive import archive_old, archive_plan, clean, held_back, retire
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.errors import PlanOutdated
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal

@@ -20,7 +20,7 @@ from bucketingest.services.clean_and_archive import archive_old
 from bucketingest.services.clustering.propose import propose_clustering
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.propose import TableNow, propose
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
 from support.tables.services.clustered import PAIRS

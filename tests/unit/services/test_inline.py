@@ -12,9 +12,8 @@ from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.lease.record import LeaseLost, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import TableNow
-from bucketingest.services.compaction.records import Task
+from bucketingest.services.compaction.records import CompactionJournal, Task
 from bucketingest.services.errors import StepFailed
 from bucketingest.services.inline import FIRST_LOOK, LOOK_EVERY
 from bucketingest.services.merge import merge_group

@@ -12,7 +12,7 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import archive_old, clean
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.records import End
 from support.tables.services.compactions import compact
 from support.tables.services.snapshot import snapshot

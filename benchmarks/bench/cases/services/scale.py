@@ -25,7 +25,7 @@ from bucketingest.hudi.naming import BaseFileName
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
-from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import CompactionJournal
 from bucketingest.services.inline import LOOK_EVERY, InlineServices
 from bucketingest.services.protocol.records import Result
 from bucketingest.services.state import ServicesState

@@ -25,7 +25,7 @@ from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import Storage, open_storage
 from support.tables.services.aged_table import AgedTable
 

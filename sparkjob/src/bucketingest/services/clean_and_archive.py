@@ -1,10 +1,14 @@
-"""Keeps a table small: deletes files that no reader needs any more, and takes old instants off the active timeline."""
+"""Keeps a table small: deletes files that no reader needs any more, and takes old instants off the active timeline.
+
+A pipeline that has written nothing for long, or never will, as a renamed one, must not keep the timeline long: its
+position is kept beside the timeline.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -18,24 +22,25 @@ from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.rollback.plan import rolled_back_instants
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.checks import refuse_changed_table
-from bucketingest.hudi.timeline.instant import ROLLBACK
+from bucketingest.hudi.timeline.instant import ROLLBACK, Instant
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.overtaking import completed_cleans
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
 from bucketingest.services.archive.execute import ArchiveResult, archive, put_back
-from bucketingest.services.archive.facts import read_facts
+from bucketingest.services.archive.facts import newest_positions, read_facts
 from bucketingest.services.archive.horizon import read_horizon
-from bucketingest.services.archive.idle import idle_pipelines, look_for, retire
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.execute import CleanDecisions, Cleaned, clean_table
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.clustering.records import RESULT, ClusteringJournal
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.position import read_position
+from bucketingest.write.instants.shared_table import archived_unseen, audit, mark_rolled_back
 from bucketingest.write.pipeline_names import pipelines
 
 log = logging.getLogger(__name__)
@@ -209,3 +214,41 @@ def _merging(storage: Storage, timeline: Timeline, now: datetime) -> Iterator[tu
         elif plan.instant >= (timeline.first_active or ""):
             found = True
             yield plan.instant, "a file that is on its way may still come into a file group that it replaced"
+
+
+def idle_pipelines(storage: Storage, timeline: Timeline, old: Sequence[Instant]) -> dict[str, str]:
+    """The pipelines whose newest position is in one of the old writes, and its request time. Opens their files."""
+    positions = newest_positions(storage, timeline, old, ())
+    return {pipeline: time for pipeline, time in positions.items() if time <= old[-1].request_time}
+
+
+def look_for(storage: Storage, timeline: Timeline, pipeline: str, rolled_back: Collection[str]) -> None:
+    """Look at compactions and rollbacks on behalf of a pipeline that may never do so again: what they took from it is
+    marked in its journal, where its next start finds it. The caller holds the table. `rolled_back`: request times that
+    the timeline's rollbacks name.
+    """
+    journal = Journal(storage, pipeline)
+    if journal.instants():
+        mark_rolled_back(storage, journal, timeline, rolled_back)
+        audit(storage, journal, timeline, journal.audited(), archived_unseen(storage, journal))
+
+
+def retire(storage: Storage, timeline: Timeline, pipeline: str, instant: str, check: Callable[[], None] | None) -> bool:
+    """Keep the position of an idle pipeline beside the timeline; whether the archival may then forget its instants.
+
+    Not if something is to be done for the pipeline: an instant that is not finished, or rows that it ingests again.
+    `check` raises if the caller lost the table; None: nothing is written.
+    """
+    journal = Journal(storage, pipeline)
+    if any("done" not in objects for objects in journal.objects_by_instant().values()):
+        return False
+    kept = journal.kept_position()
+    if kept is not None and kept[0] == instant:
+        return True
+    position = read_position(storage, timeline, journal)
+    if position.lost or position.end is None:
+        return False
+    if check is not None:
+        check()
+        journal.keep_position(instant, position.end)
+    return True

@@ -10,7 +10,7 @@ from bucketingest.hudi.timeline.instant import CLEAN, CLUSTERING, COMMIT, COMPAC
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.clean.execute import CleanDecisions
-from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import CompactionJournal
 from bucketingest.storage import Storage
 
 RECENT: Final = timedelta(hours=24)

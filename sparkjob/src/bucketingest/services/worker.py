@@ -14,10 +14,10 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,11 +27,11 @@ from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.heartbeat_renewal import beating
-from bucketingest.lease.guard import lease_and_lock
-from bucketingest.lease.stored import StoredLease
+from bucketingest.hudi.timeline.instant_time import parse_time
+from bucketingest.lease.guard import StoredLease, lease_and_lock
 from bucketingest.services.archive.choose import ArchiveRules
-from bucketingest.services.archive.pins import pins
-from bucketingest.services.clean.choose import Retention
+from bucketingest.services.archive.choose import Pin as ArchivePin
+from bucketingest.services.clean.choose import Choice, Retention
 from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.clustering.holder import ClusteringHolder
 from bucketingest.services.clustering.inline import ClusteringWish, MakeBaseFiles
@@ -39,13 +39,13 @@ from bucketingest.services.clustering.propose import ClusteringLook
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.commit import Ready, ready_commit
 from bucketingest.services.compaction.holder import CompactionHolder
-from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import LogBacklog, Look, TableNow, propose_for
-from bucketingest.services.compaction.records import Task, Work
+from bucketingest.services.compaction.records import CompactionJournal, Task, Work
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.foreign import ForeignServices, foreign_services
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
+from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.spec.job_report import Pin
 from bucketingest.storage import Storage
@@ -205,3 +205,37 @@ def _end_with_job() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def pins(cleaned: Choice, archived: tuple[ArchivePin, ...], retention: Retention, now: datetime) -> tuple[Pin, ...]:
+    """What holds them, the oldest first. `cleaned`, `archived`: what the last clean and archival found.
+
+    What each table has, such as a last compaction, does not count; nor what passes by itself: superseded files stay for
+    the time to retain, and late files are waited for a day.
+    """
+    found = [*_of_clean(cleaned, retention, now), *_of_archive(archived, retention, now)]
+    return tuple(sorted((pin for pin in found if pin.seconds > 0), key=lambda pin: -pin.seconds))
+
+
+def _of_clean(cleaned: Choice, retention: Retention, now: datetime) -> Iterator[Pin]:
+    if cleaned.limit.pending:
+        yield _pin("clean", cleaned.limit.why, cleaned.limit.pending, timedelta(), now)
+    by_reason = {}
+    for kept in sorted(cleaned.kept, key=lambda each: each.superseded_by, reverse=True):
+        by_reason[kept.why] = kept  # the oldest stays
+    for kept in by_reason.values():
+        by = f"file group {kept.file_id} of partition {kept.partition_path!r}: {kept.why}"
+        yield _pin("clean", by, kept.superseded_by, retention.retain or timedelta(), now)
+
+
+def _of_archive(archived: tuple[ArchivePin, ...], retention: Retention, now: datetime) -> Iterator[Pin]:
+    for each in archived:
+        passes = KEPT_FOR + (retention.retain or timedelta()) if each.waits else timedelta()
+        if not each.is_usual and (each.group is None or retention.versions is None):
+            where = "" if each.group is None else f", file group {each.group[1]} of partition {each.group[0]!r}"
+            yield _pin("archive", f"instant {each.instant}: {each.why}{where}", each.instant, passes, now)
+
+
+def _pin(service: str, by: str, since: str, passes: timedelta, now: datetime) -> Pin:
+    seconds = (now - parse_time(since) - passes).total_seconds()
+    return Pin.model_validate({"service": service, "by": by, "seconds": max(seconds, 0.0)})

@@ -32,7 +32,7 @@ from bucketingest.services.clustering.execute import ClusteringExecutor
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.propose import propose
 from bucketingest.services.compaction.records import Work
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle

@@ -20,7 +20,7 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import archive_old, clean
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage, open_storage

@@ -22,7 +22,7 @@ from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.clustering.choose import ClusteringTriggers
 from bucketingest.services.clustering.records import ClusteringJournal
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage, open_storage

@@ -20,7 +20,7 @@ from bucketingest.hudi.timeline.ocf import read_record
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveRules, Held
 from bucketingest.services.archive.execute import ArchiveResult, archive
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import Storage, open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle

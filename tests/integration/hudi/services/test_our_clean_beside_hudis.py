@@ -18,7 +18,7 @@ from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean.execute import choose_now, clean_table, finish_pending, request
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle

@@ -24,13 +24,12 @@ from bucketingest.services.clustering.records import ClusteringEnded
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.commit import Ready, ready_commit
 from bucketingest.services.compaction.holder import CompactionHolder
-from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import TableNow, propose
-from bucketingest.services.compaction.records import Task, Work
+from bucketingest.services.compaction.records import CompactionJournal, Task, Work
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import Swept, sweep
 from bucketingest.services.errors import CleanRefused, ClusteringInDoubt
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.write.errors import FencedOut
 from support.simulation.job.local_faults import ExecutorView

@@ -12,7 +12,7 @@ from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import Storage
 from support.storage.dated_storage import DatedStorage
 from support.tables.table_runs import Attempt, TestTable, offsets

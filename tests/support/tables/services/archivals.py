@@ -16,7 +16,7 @@ from bucketingest.hudi.timeline.instant import CLEAN, ROLLBACK, Instant
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.archive.choose import ArchiveRules, Held
 from bucketingest.services.archive.execute import ArchiveResult, archive
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import Storage
 from support.tables.services.old_timelines import NOW, at, old_table
 

@@ -13,7 +13,7 @@ from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, REPLACE_COMMIT
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import Storage, open_storage
 from support.simulation.records import container
 from support.storage.dated_storage import DatedStorage

@@ -20,7 +20,7 @@ from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import archive_plan
 from bucketingest.services.clustering.choose import ClusteringTriggers
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import Storage, open_storage
 from support.jobs.commands import Command
 from support.tables.fixtures import unpack_fixture

@@ -13,7 +13,7 @@ import pytest
 from bucketingest.cli.main import call
 from bucketingest.exit_codes import ExitCode
 from bucketingest.hudi.timeline.instant import COMMIT
-from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import CompactionJournal
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import open_storage
 from support.cluster.kube import wait_for

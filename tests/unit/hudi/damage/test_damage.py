@@ -12,7 +12,7 @@ from bucketingest.hudi.table.file_view import DataFile, load_file_view
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import clean
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
 from support.tables.services.compactions import Written, compact, written

@@ -22,7 +22,7 @@ from bucketingest.services.archive import execute
 from bucketingest.services.archive.choose import Held
 from bucketingest.services.archive.execute import ArchiveResult, archive
 from bucketingest.services.archive.horizon import read_horizon
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import Data
 from bucketingest.write.instants.commit_content import RANGES
 from bucketingest.write.pipeline_names import PIPELINE

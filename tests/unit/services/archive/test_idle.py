@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bucketingest.services.archive.idle import retire
+from bucketingest.services.clean_and_archive import retire
 from bucketingest.write.instants.journal import Journal
 from support.tables.other_writers import roll_back_completed
 from support.tables.table_runs import PIPELINE, TestTable, offsets

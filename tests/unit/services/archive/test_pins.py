@@ -13,11 +13,10 @@ from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_inflight, create_requested
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.archive.choose import Pin as ArchivePin
-from bucketingest.services.archive.pins import pins
-from bucketingest.services.clean.choose import Choice, Kept, Retention
-from bucketingest.services.clean.earliest import Limit
+from bucketingest.services.clean.choose import Choice, Kept, Limit, Retention
 from bucketingest.services.clean_and_archive import archive_old, clean
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
+from bucketingest.services.worker import pins
 from bucketingest.spec.job_report import Pin
 from support.tables.other_writers import next_time
 from support.tables.services.compactions import compact

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from bucketingest.services.clean.earliest import Limit, earliest_to_retain
+from bucketingest.services.clean.choose import Limit, earliest_to_retain
 from support.tables.services.named_slices import NOW, NamedTable, ago
 
 

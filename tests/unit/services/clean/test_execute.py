@@ -26,7 +26,7 @@ from bucketingest.services.clean.execute import (
     run,
 )
 from bucketingest.services.errors import CleanRefused
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from support.tables.services.cleanable import metadata, pending_clean, planned, three_slices
 from support.tables.services.named_slices import HOUR, ago

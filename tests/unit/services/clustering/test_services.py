@@ -23,7 +23,7 @@ from bucketingest.services.clustering.execute import ClusteringExecutor
 from bucketingest.services.clustering.inline import InlineClustering, MakeBaseFiles
 from bucketingest.services.clustering.records import ClusteringJournal
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage

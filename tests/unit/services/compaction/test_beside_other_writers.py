@@ -23,10 +23,9 @@ from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import clean
 from bucketingest.services.compaction.commit import ready_commit
 from bucketingest.services.compaction.facts import read_facts
-from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import Work
+from bucketingest.services.compaction.records import CompactionJournal, Work
 from bucketingest.services.compaction.rounds import RoundExecutor
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT, KEPT_FOR
 from bucketingest.services.protocol.records import HEARTBEAT, End
 from bucketingest.write.errors import NewerFormat

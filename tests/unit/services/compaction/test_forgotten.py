@@ -18,10 +18,9 @@ from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import Timeline, completed_files, create_inflight, create_requested, path_of
 from bucketingest.services.clean.choose import DEFAULT_RETENTION
 from bucketingest.services.clean_and_archive import clean
-from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import propose
-from bucketingest.services.compaction.records import PlanRecord
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.compaction.records import CompactionJournal, PlanRecord
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT, KEPT_FOR
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Level, ObjectInfo, Storage

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 import pytest
 
 from bucketingest.services.compaction import facts, holder, rounds
-from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import CompactionJournal
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.merge import merge_group
 from bucketingest.services.protocol.records import End

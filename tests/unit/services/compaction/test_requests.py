@@ -12,8 +12,8 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
-from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import propose
+from bucketingest.services.compaction.records import CompactionJournal
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Level, StorageUnavailable

@@ -21,12 +21,11 @@ from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import clean
 from bucketingest.services.compaction.commit import ready_commit
 from bucketingest.services.compaction.facts import read_facts
-from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import Work
+from bucketingest.services.compaction.records import CompactionJournal, Work
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.compaction.sweep import sweep
 from bucketingest.services.errors import RoundEnded
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.records import End
 from bucketingest.storage.interface import Level, ObjectInfo
 from support.storage.crashing_storage import Crash, CrashingStorage

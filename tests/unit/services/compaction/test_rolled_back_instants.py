@@ -16,8 +16,7 @@ from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline.instant import COMPACTION, DELTA_COMMIT, PENDING_STATES, ROLLBACK, Instant
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.compaction.commit import ready_commit, wanted_decision
-from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import Work, round_token
+from bucketingest.services.compaction.records import CompactionJournal, Work, round_token
 from bucketingest.services.protocol.records import End
 from support.tables.other_writers import archive, earlier, later, next_time
 from support.tables.services.compactions import Written, commit_at, execute, finish, holder, roll_back, started

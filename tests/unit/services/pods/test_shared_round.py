@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from bucketingest.cli.process.signals import StoppedEarly
-from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import Work
+from bucketingest.services.compaction.records import CompactionJournal, Work
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.pods.claims import ATTEMPTS_MAX, DEAD_AFTER, Claims

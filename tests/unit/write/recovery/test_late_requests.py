@@ -15,7 +15,7 @@ from bucketingest.hudi.timeline.timeline import path_of
 from bucketingest.index.state.store import forget_state
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean_and_archive import archive_old
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data
 from bucketingest.write.errors import PositionLost

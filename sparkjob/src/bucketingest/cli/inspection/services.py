@@ -33,7 +33,7 @@ from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.clean_and_archive import archive_plan
 from bucketingest.services.clustering.choose import ClusteringTriggers, due_clustering, small_groups
 from bucketingest.services.compaction.choose import CompactionTriggers, due_groups
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.records import OURS
 from bucketingest.storage import Storage
 

@@ -18,7 +18,7 @@ from bucketingest.services.archive.choose import ArchiveRules, Pin
 from bucketingest.services.clean.choose import DEFAULT_RETENTION, Choice, Retention
 from bucketingest.services.clean.execute import choose_now
 from bucketingest.services.clean_and_archive import archive_old, archive_plan, clean
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 
 
 def retention(retain: str | None, versions: int | None) -> Retention:

@@ -14,7 +14,7 @@ from bucketingest.lease.guard import lease_and_lock
 from bucketingest.lease.record import SERVICES_OWNER, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.clustering.holder import ClusteringHolder
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.recovery.command import refuse_unsupported
 

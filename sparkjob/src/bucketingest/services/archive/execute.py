@@ -40,7 +40,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveRules, Held, Pin, choose, old_writes
 from bucketingest.services.archive.facts import files_of, read_facts
 from bucketingest.services.archive.horizon import raise_horizon, read_horizon
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.storage import NotFound, Storage
 
 log = logging.getLogger(__name__)

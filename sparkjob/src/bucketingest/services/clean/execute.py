@@ -30,7 +30,7 @@ from bucketingest.services.clean.choose import Choice, Retention, choose
 from bucketingest.services.clean.facts import load_clean_facts
 from bucketingest.services.clean.guard import Guard
 from bucketingest.services.errors import CleanRefused
-from bucketingest.services.protocol.guarded import Guarded
+from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR, Decisions
 from bucketingest.services.protocol.records import End
 from bucketingest.write.instants.records import CommitDecision

@@ -20,8 +20,7 @@ from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadat
 from bucketingest.hudi.timeline.instant_time import next_instant_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import ADDED, PlanRecord, round_token
+from bucketingest.services.compaction.records import ADDED, CompactionJournal, PlanRecord, round_token
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.protocol.records import OURS
 from bucketingest.storage import Storage

@@ -16,8 +16,7 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.clash import clash, requested_path
 from bucketingest.services.compaction.commit import Ready
 from bucketingest.services.compaction.decide import Facts
-from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import PlanRecord, Round
+from bucketingest.services.compaction.records import CompactionJournal, PlanRecord, Round
 from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.storage import NotFound, Storage

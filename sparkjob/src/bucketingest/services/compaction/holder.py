@@ -18,9 +18,8 @@ from bucketingest.services.compaction.clash import clash, requested_path
 from bucketingest.services.compaction.commit import Ready, late_logs, ready_commit, undecided, wanted_decision
 from bucketingest.services.compaction.decide import Choice, Facts, Step, decide
 from bucketingest.services.compaction.facts import read_facts
-from bucketingest.services.compaction.journal import CompactionJournal
 from bucketingest.services.compaction.propose import Proposal, claimed, open_at, services_of
-from bucketingest.services.compaction.records import Ended, PlanRecord, Round, Task, Work
+from bucketingest.services.compaction.records import CompactionJournal, Ended, PlanRecord, Round, Task, Work
 from bucketingest.services.compaction.sweep import (
     EndedCompaction,
     Swept,

@@ -18,8 +18,7 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.index.state.store import keeps_state
 from bucketingest.services.compaction.commit import decided_files
-from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import round_token
+from bucketingest.services.compaction.records import CompactionJournal, round_token
 from bucketingest.services.compaction.sweep import archived_commits, completed_commits
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.merge.adopted_base import adopted_base_file

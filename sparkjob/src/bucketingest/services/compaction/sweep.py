@@ -34,8 +34,7 @@ from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, Stat
 from bucketingest.hudi.timeline.timeline import Timeline, completed_files, path_of
 from bucketingest.services.compaction.clash import is_requested, requested_path
 from bucketingest.services.compaction.commit import decided_files, sizes_of
-from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import PlanRecord, round_token
+from bucketingest.services.compaction.records import CompactionJournal, PlanRecord, round_token
 from bucketingest.services.merge.adopted_base import footer_of
 from bucketingest.services.protocol.records import OURS, End
 from bucketingest.storage import NotFound, Storage

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bucketingest.hudi.lock.clocks import forward_seconds
-from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import CompactionJournal
 from bucketingest.storage import NotFound, Storage, StorageError, created
 
 log = logging.getLogger(__name__)

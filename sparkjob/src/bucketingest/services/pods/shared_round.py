@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from bucketingest.hudi.timeline.heartbeat_renewal import beating
-from bucketingest.services.compaction.journal import CompactionJournal
+from bucketingest.services.compaction.records import CompactionJournal
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.errors import RoundEnded
 from bucketingest.services.pods.claims import Claims

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from bucketingest.services.compaction.journal import CompactionJournal
-from bucketingest.services.compaction.records import Work
+from bucketingest.services.compaction.records import CompactionJournal, Work
 from bucketingest.services.errors import PodsMissing
 from bucketingest.services.placement import Choice, Home, ServicesPolicy, choose_home
 from bucketingest.storage import Storage

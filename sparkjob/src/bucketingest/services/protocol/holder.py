@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic
 
@@ -58,3 +60,23 @@ class ServiceHolder(Generic[PlanT]):
 
     def _outdated(self, why: str) -> PlanOutdated:
         return PlanOutdated(f"{self._storage.url}: {self._journal.SERVICE} not begun: {why}")
+
+
+def _nothing() -> None:
+    """The check of a process that has no rival."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A table. Without lock and check it is only looked at."""
+
+    storage: Storage
+    lock: Lock = nullcontext
+    """Makes a context that holds Hudi's lock of the table."""
+    check: Callable[[], None] = _nothing
+    """Raises if the lease or the lock was lost."""
+    clock: Callable[[], datetime] = utc_now
+    running: str = ""
+    """Name of the pipeline whose job runs meanwhile. It looks itself for what others took from it: what is marked
+    without its knowledge it would take for ingested again.
+    """
