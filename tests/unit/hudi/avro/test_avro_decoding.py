@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketingest.avro.cursors import NotVectorised
-from bucketingest.hudi.avro.decoding import decode_rows
 from bucketingest.hudi.avro.encoding import encode_rows
+from bucketingest.hudi.log.reader import decode_rows
 from bucketingest.hudi.table.schema import AvroSchema, arrow_to_avro, avro_to_arrow
 from support.tables.arrow_values import arrow_types, to_arrow, values
 

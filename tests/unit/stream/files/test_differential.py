@@ -128,8 +128,8 @@ def test_a_random_folder_is_ingested_as_the_page_says(  # noqa: C901, PLR0915 - 
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_module, "_FOLD_BATCHES", 4)
-    monkeypatch.setattr("bucketingest.stream.files.tasks._FILE_COST", 40)
-    monkeypatch.setattr("bucketingest.stream.files.tasks._PIECE_BYTES_MIN", 40)
+    monkeypatch.setattr("bucketingest.stream.files.reading._FILE_COST", 40)
+    monkeypatch.setattr("bucketingest.stream.files.reading._PIECE_BYTES_MIN", 40)
     monkeypatch.setattr("bucketingest.decode.files.lines._BLOCK_BYTES", 64)
     chosen = random.Random(f"steps {seed}")
     maker = FolderMaker(seed)

@@ -7,8 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketingest.stream.files.reading import tasks_of
 from bucketingest.stream.files.source_file import SourceFile
-from bucketingest.stream.files.tasks import tasks_of
 
 MIB = 1024**2
 SIZES = st.lists(st.tuples(st.integers(0, 3000 * MIB), st.booleans()), max_size=40)

@@ -12,7 +12,7 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.whole_table import contested
 from bucketingest.storage import NotFound
 from bucketingest.storage.interface import Level
-from bucketingest.write.moving.table_at import TableAt
+from bucketingest.write.moving.key_owner import TableAt
 from support.storage.passing_storage import PassingStorage
 from support.tables.state.tables import groups_of_keys, insert_by_another, places, state_table
 from support.tables.table_runs import TestTable, offsets

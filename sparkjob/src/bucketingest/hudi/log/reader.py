@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketingest.avro.cursors import NotVectorised
-from bucketingest.hudi.avro.decoding import decode_rows
+from bucketingest.avro.columns import read_record
+from bucketingest.avro.cursors import Cursors, NotVectorised, padded
 from bucketingest.hudi.errors import CorruptLog
 from bucketingest.hudi.log.format import BlockType, Buffer, HeaderKey, LogBlock, read_blocks
 from bucketingest.hudi.log.frames import Places, row_frames
@@ -161,3 +161,40 @@ def _unwrapped(ordering: Any) -> tuple[str | None, Any]:
 def _delete_schema() -> Any:
     text = resources.files("bucketingest.hudi").joinpath("avsc/HoodieDeleteRecordList.avsc").read_text("utf-8")
     return fastavro.parse_schema(json.loads(text))
+
+
+_CHUNK_ROWS: Final = 16_384
+"""Rows decoded at once: the intermediate arrays of one field stay in the processor's cache."""
+_CHUNK_BYTES: Final = 128 * 1024 * 1024
+"""Above this many bytes a chunk has fewer rows: far below the 2 GiB limit of the offsets of its strings."""
+
+
+def decode_rows(
+    content: memoryview, starts: Places, ends: Places, schema: AvroSchema, columns: Collection[str] | None = None
+) -> pa.Table:
+    """The rows that are at `starts` to `ends` of `content`, in this order, as `avro_to_arrow` types them.
+
+    `columns`: the columns wanted, None for all; those that the schema lacks are left out.
+    Raises `NotVectorised`, and ValueError for bytes that are not such rows.
+    """
+    wanted = avro_to_arrow(schema)
+    if columns is not None:
+        wanted = pa.schema([field for field in wanted if field.name in columns])
+    data = np.frombuffer(content, np.uint8)
+    batches = [
+        read_record(
+            Cursors(padded(data, first, end), starts[rows] - first, ends[rows] - first), schema["fields"], wanted
+        )
+        for rows, first, end in _chunks(starts, ends)
+    ]
+    return pa.Table.from_batches(batches, wanted)
+
+
+def _chunks(starts: Places, ends: Places) -> Iterator[tuple[slice, int, int]]:
+    """Rows, and where their bytes start and end."""
+    first = 0
+    while first < len(starts):
+        end = int(np.searchsorted(ends, starts[first] + _CHUNK_BYTES, "right"))
+        end = min(max(end, first + 1), first + _CHUNK_ROWS)
+        yield slice(first, end), int(starts[first]), int(ends[end - 1])
+        first = end

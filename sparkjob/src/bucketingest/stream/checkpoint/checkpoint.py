@@ -9,24 +9,34 @@ which Spark then runs with exactly that range. Partitions that the position does
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from bucketingest.storage import NotFound, Storage
-from bucketingest.stream.checkpoint.attempts import ROOT, former_directories, free_directory, in_directory, sweep
+from bucketingest.stream.checkpoint.attempts import (
+    ROOT,
+    former_directories,
+    free_directory,
+    in_directory,
+    query_id_of,
+    sweep,
+)
 from bucketingest.stream.checkpoint.beginning import kept_beginning
-from bucketingest.stream.checkpoint.sources import SourceState, found_rate
 from bucketingest.stream.checkpoint.text import (
     COMMITS,
     METADATA,
     OFFSETS,
     SOURCE,
+    VERSION,
     UnknownForm,
     commit_text,
     metadata_text,
     offsets_text,
+    parse_json,
     parse_offsets,
 )
 from bucketingest.stream.checkpoint.user_checkpoint import rewind
@@ -187,3 +197,53 @@ def _verdict(start: Start, plan: _Plan) -> tuple[str, str]:
         verdict = REBUILT
     rebuilt = None if plan.rebuilt is None else f"the checkpoint was made from the table: {plan.rebuilt}"
     return verdict, "; ".join(filter(None, [start.reason, rebuilt, plan.note]))
+
+
+_START: Final = "0"
+"""Generated rows: the file in the source's folder with the time at which they started."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """Files for the source's folder."""
+
+    files: dict[str, bytes]
+    has_replay: bool
+    """Whether the unfinished micro-batch can run again as it was."""
+    rebuilt: str | None = None
+    """What was wrong with the newest former checkpoint; None: nothing."""
+    note: str | None = None
+
+
+def found_rate(
+    root: Storage, former: Iterable[str], position: SourceRange | None, replay: SourceRange | None
+) -> SourceState:
+    """When generated rows started: Spark counts their timestamps and their number from that time.
+
+    Without any former checkpoint rows continue with the next value, and with timestamps that fit it.
+    """
+    wanted = position or replay
+    wrong: str | None = None
+    for directory in former:
+        start = _start(root, directory)
+        if start is not None and query_id_of(root, directory) == (None if wanted is None else wanted.query_id):
+            return SourceState({_START: _start_text(start)}, has_replay=replay is not None, rebuilt=wrong)
+        wrong = wrong or f"{in_directory(directory, SOURCE)} does not say when rows started, or is of another query"
+    seconds = max((json.loads(each.end) for each in (position, replay) if each is not None), default=0)
+    start = int((time.time() - seconds) * 1000)
+    wrong = wrong or "no former checkpoint is left"
+    return SourceState({_START: _start_text(start)}, has_replay=replay is not None, rebuilt=wrong)
+
+
+def _start(root: Storage, directory: str) -> int | None:
+    try:
+        text = root.get(in_directory(directory, f"{SOURCE}/{_START}")).decode(errors="replace")
+        version, _, start = text.partition("\n")
+        value = parse_json(start)
+    except (NotFound, UnknownForm):
+        return None
+    return value if version == VERSION and isinstance(value, int) else None
+
+
+def _start_text(milliseconds: int) -> bytes:
+    return f"{VERSION}\n{milliseconds}".encode()

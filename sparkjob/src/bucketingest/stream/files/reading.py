@@ -18,7 +18,7 @@ from bucketingest.decode.files.reader import FileReader, Found
 from bucketingest.decode.sql.program import Program
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.opening import FileChanged, Opener
-from bucketingest.stream.files.tasks import tasks_of
+from bucketingest.stream.files.source_file import SourceFile
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import UNDECODED, counted, pack
 
@@ -154,3 +154,36 @@ def _letters(found: list[tuple[str, bytes | None]], reason: str) -> pa.RecordBat
         pa.array([value for _, value in found], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_LETTERS)
+
+
+_TASK_BYTES_MAX: Final = 128 * 1024**2
+_FILE_COST: Final = 256 * 1024
+"""Bytes that are read in the time that it takes to open a file. So a task has 500 small ones at most: it costs as much
+as some hundred of them.
+"""
+_PIECE_BYTES_MIN: Final = 4 * 1024**2
+"""A smaller part of a file is not worth its own task."""
+
+
+def tasks_of(files: Sequence[SourceFile], slots: int, *, splittable: Sequence[bool]) -> list[list[Piece]]:
+    """The pieces of each task, at least one task. `slots`: tasks that run at once. Pure."""
+    total = sum(file.size + _FILE_COST for file in files)
+    target = min(_TASK_BYTES_MAX, max(_FILE_COST, total // max(1, slots)))
+    tasks: list[list[Piece]] = [[]]
+    filled = 0
+    for number, (file, may_split) in enumerate(zip(files, splittable, strict=True)):
+        start = 0
+        while True:
+            room = target - filled - _FILE_COST
+            if tasks[-1] and room < min(file.size - start, _PIECE_BYTES_MIN):
+                tasks.append([])
+                filled, room = 0, target - _FILE_COST
+            end = file.size
+            if may_split and file.size - start > max(room, _PIECE_BYTES_MIN):
+                end = start + max(room, _PIECE_BYTES_MIN)
+            tasks[-1].append(Piece(number, file.path, start, end, is_whole=not start and end == file.size))
+            filled += end - start + _FILE_COST
+            start = end
+            if start >= file.size:
+                break
+    return tasks

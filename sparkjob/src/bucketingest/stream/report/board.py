@@ -16,9 +16,8 @@ from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import FilesReport, UnknownColumn
-from bucketingest.stream.report.lag import Lag, source_end
+from bucketingest.stream.report.lag import Lag, Rate, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, ProgressObserver, latency
-from bucketingest.stream.report.rate import Rate
 from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.instants.source_range import Offsets, SourceRange, kafka_offsets

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame
 from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.sql.nodes import RowsInDoubt
-from bucketingest.stream.source.spark_rdd import OTHER_FORM, reading_rdd
 
 _TASKS_MAX: Final = 5000
 """Each one is asked for in calls of its own."""
@@ -42,3 +41,20 @@ def _range(part: Any) -> TopicRange:
     if start < 0:
         raise TopicInDoubt(OTHER_FORM)
     return TopicRange(str(where.topic()), int(where.partition()), start, until)
+
+
+OTHER_FORM: Final = "Spark's plan has another form than is known"
+_DEPTH_MAX: Final = 10
+
+
+def reading_rdd(rows: DataFrame, kind: str) -> Any:
+    """The RDD of this class: what is between it and the rows only changes the form of a row. Raises RowsInDoubt."""
+    rdd: Any = rows._jdf.queryExecution().logical().rdd()  # noqa: SLF001 - PySpark has no other way
+    for _ in range(_DEPTH_MAX):
+        if rdd.getClass().getSimpleName() == kind:
+            return rdd
+        before = rdd.dependencies()
+        if before.size() != 1:
+            break
+        rdd = before.apply(0).rdd()
+    raise RowsInDoubt(OTHER_FORM)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -29,7 +30,6 @@ from bucketingest.decode.registered.wire_format import RegisteredDecoder
 from bucketingest.decode.sql.program import Program
 from bucketingest.spec.model import BucketIngest, Format
 from bucketingest.stream.errors import InvalidTransform
-from bucketingest.stream.source.appending import why_not_appended
 from bucketingest.stream.source.decoding import (
     NO_VALUE,
     Decoded,
@@ -234,3 +234,27 @@ class RowShape:
                 raise InvalidTransform(f"spec.transform.sql {why}: without table.recordKey the key is {', '.join(key)}")
         schema = to_arrow_schema(shaped.schema, timezone="UTC")
         return pa.schema([field for field in schema if field.name != DELETE_COLUMN])
+
+
+_ROW_BY_ROW: Final = frozenset({"Filter", "Project", "SubqueryAlias"})
+
+
+def why_not_appended(shaped: DataFrame, key: Sequence[str]) -> str | None:
+    """What speaks against it, in words that follow "spec.transform.sql"; None if nothing does. Nothing is read."""
+    plan: Any = shaped._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no other way
+    inner = plan
+    while (name := str(inner.getClass().getSimpleName())) in _ROW_BY_ROW:
+        inner = inner.children().apply(0)
+    if name != "View":
+        return f"has the operator {name}, and of a message only SELECT and WHERE surely make one row at most"
+    kept = _columns(inner)
+    for column, number in _columns(plan).items():
+        if column in key and kept.get(column) != number:
+            return f"makes {column} itself, which says which message a row is"
+    return None
+
+
+def _columns(plan: Any) -> dict[str, int]:
+    """Spark's numbers of the columns. A column that is handed on keeps its own."""
+    output = plan.output()
+    return {str(each.name()): int(each.exprId().id()) for each in map(output.apply, range(output.size()))}

@@ -8,6 +8,7 @@ keys. What is read of the table to decide is that of the plan's time, so each at
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,17 +19,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.hudi.history.archived import with_hidden
 from bucketingest.hudi.merge.current_rows import current_rows
 from bucketingest.hudi.merge.merge_rules import MergeRules, merge_rules
+from bucketingest.hudi.naming import join
+from bucketingest.hudi.table.file_view import FileGroup, FileSlice, load_file_view
 from bucketingest.hudi.table.schema import avro_to_arrow
 from bucketingest.hudi.table.table import load_table
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.index.assignment.file_id_assigner import FileIdAssigner
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.placing import INSERTS, UPDATES, Place, StatePlacing
 from bucketingest.storage import NotFound, Storage, open_storage
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.moving.moves import Settled, older_than_current, settle
-from bucketingest.write.moving.table_at import TableAt
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.chunks import ChunkSize, chunks_of, grouped
 from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
@@ -214,3 +219,40 @@ def _deletes(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Deletes of these rows' keys, with their ordering values."""
     number = rows.schema.get_field_index(DELETE_COLUMN)
     return rows.set_column(number, rows.schema.field(number), pa.array(np.ones(rows.num_rows, np.bool_)))
+
+
+@dataclass
+class TableAt:
+    """A table as of a completion time. What is read stays in memory: one listing for each partition that is asked for,
+    one for the timeline, and its commits once.
+    """
+
+    storage: Storage
+    completion_time: str
+    _partitions: dict[str, dict[str, FileGroup]] = field(default_factory=dict)
+
+    def slice_of(self, partition_path: str, file_id: str) -> FileSlice:
+        """The newest slice of a file group. Raises NotFound if it is gone."""
+        if partition_path not in self._partitions:
+            named = self._named.get(partition_path, ())
+            view = load_file_view(self.storage, self._timeline, [partition_path], named)
+            self._partitions[partition_path] = dict(view.partitions.get(partition_path, {}))
+        group = self._partitions[partition_path].get(file_id)
+        if group is None or group.latest is None:
+            raise NotFound(f"{self.storage.url}: file group {file_id} of partition {partition_path!r} was removed")
+        return group.latest
+
+    @cached_property
+    def _timeline(self) -> Timeline:
+        return with_hidden(self.storage, Timeline.load(self.storage)).as_of(self.completion_time)
+
+    @cached_property
+    def _named(self) -> dict[str, list[str]]:
+        """The files of the commits on the timeline, by partition: a listing may leave the newest ones out."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for instant in self._timeline.completed_commits:
+            path = path_of(instant)
+            for file in CommitMetadata.decode_files(self.storage.get(path), path):
+                if file.name:
+                    found[file.partition_path].append(join(file.partition_path, file.name))
+        return found
