@@ -91,6 +91,15 @@ def test_a_cpu_limit_holds_for_every_pod_and_is_not_below_what_it_requests() -> 
     assert "spark.kubernetes.executor.limit.cores 4000m" in conf
 
 
+@pytest.mark.parametrize(("executor", "failures"), [({"instances": 2}, 10), ({"instances": 2, "maxInstances": 30}, 60)])
+def test_lost_executors_are_replaced_for_as_long_as_a_driver_runs(executor: dict[str, int], failures: int) -> None:
+    """Spark would end the driver after three of its whole life, or twice as many as it starts with."""
+    made = manifests({**KAFKA, "spark": {"executor": executor}})
+    conf = made.config_map(1, input_of(made.wanted))["data"]["spark-defaults.conf"].splitlines()
+    assert "spark.executor.failuresValidityInterval 1h" in conf
+    assert f"spark.executor.maxNumFailures {failures}" in conf
+
+
 def test_every_pod_requests_all_of_its_memory() -> None:
     for name, each in containers({}).items():
         assert each["requests"]["memory"] == each["limits"]["memory"], name
