@@ -254,3 +254,20 @@ def test_unknown_options_are_refused(root: pathlib.Path) -> None:
 
 def test_a_file_system_does_not_pretend_to_compare_and_swap(storage: Storage) -> None:
     assert not isinstance(storage, ConditionalStorage)
+
+
+@pytest.mark.parametrize("years", [-100_000, 100_000])
+def test_a_file_whose_time_no_calendar_has_is_listed(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, years: int
+) -> None:
+    """Some disks hold such times, as a broken clock or archive has them."""
+    storage.put("a", b"x")
+    real = os.stat
+
+    def odd(path: str) -> os.stat_result:
+        return os.stat_result(real(path), {"st_mtime_ns": years * 365 * 86_400 * 10**9})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", odd)
+        found = storage.head("a")
+    assert found.modified.year == (9999 if years > 0 else 1)

@@ -94,6 +94,11 @@ def test_any_documents_are_found(documents: list[dict[str, object]], space: str)
     assert documents_in(b"[" + b",".join(texts) + b"]") == texts
 
 
+def test_an_array_without_documents_has_none() -> None:
+    """An export of nothing is no dead letter."""
+    assert (documents_in(b" [ ] "), documents_in(b"[,]")) == ([], [b"[,]"])
+
+
 def test_members_that_the_schema_lacks_are_told_of_once_in_each_piece() -> None:
     text = b'{"id": "a", "n": 1}\nno document\n{"ID": "b", "more": {"x": 1}}{"other": 1, "more": 2}\n'
     assert [part.unknown for part in parts(text)] == [("ID", "more", "other")]

@@ -118,3 +118,5 @@ def test_what_is_decoded_together_is_limited(monkeypatch: pytest.MonkeyPatch, li
 def test_a_directory_that_is_no_value_refuses_the_file() -> None:
     with pytest.raises(BadFile, match="the directory dt=today is not a value of the column dt, a DATE"):
         rows(LINE, "dt=today/x.json")
+    with pytest.raises(BadFile, match="the directory place=caf%E9 is not UTF-8 behind its percent signs"):
+        rows(LINE, "place=caf%E9/x.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +193,12 @@ def test_another_directory_has_other_files(folder: Path, table: Storage, tmp_pat
     put(tmp_path / "other", "a", 0)
     assert taken(planner(folder, table)) == [["a"]]
     assert taken(planner(tmp_path / "other", table, 0)) == [["a"]]
+
+
+def test_an_object_without_a_byte_is_a_mark_of_a_directory_and_no_file(table: Storage) -> None:
+    """Consoles of object stores make such ones. The store's client leaves out the slash that their keys end with."""
+    store = open_storage(f"memory://{uuid.uuid4().hex}/in")
+    for name, content in [("deep", b""), ("deep/a.json", b"{}"), ("b.json", b"{}")]:
+        store.put(name, content)
+    (files,) = taken(FilesPlanner(Listing(store, 10), FilesLog(table, "orders"), -1))
+    assert sorted(files) == ["b.json", "deep/a.json"]

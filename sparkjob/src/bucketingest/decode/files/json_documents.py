@@ -177,7 +177,7 @@ def documents_in(line: bytes) -> list[bytes]:
         found = _documents(stripped[1:-1], ",") if stripped.endswith("]") else None
     else:
         found = _documents(stripped, "")
-    return [line] if not found else [each.encode() for each in found]
+    return [line] if found is None else [each.encode() for each in found]
 
 
 def _documents(text: str, separator: str) -> list[str] | None:

@@ -249,5 +249,8 @@ def _is_file(status: os.stat_result) -> bool:
 
 
 def _info(path: str, status: os.stat_result) -> ObjectInfo:
-    modified = datetime.fromtimestamp(status.st_mtime_ns / 1e9, tz=UTC)
+    try:
+        modified = datetime.fromtimestamp(status.st_mtime_ns / 1e9, tz=UTC)
+    except (ValueError, OverflowError):  # some file systems hold times that no calendar has
+        modified = datetime(9999 if status.st_mtime_ns > 0 else 1, 1, 1, tzinfo=UTC)
     return ObjectInfo(path, status.st_size, modified, f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}")

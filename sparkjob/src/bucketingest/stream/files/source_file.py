@@ -56,7 +56,8 @@ def is_local(storage: Storage) -> bool:
 
 
 def listed(storage: Storage, *, start_after: str | None = None, pattern: str | None = None) -> Iterator[SourceFile]:
-    """Every file below the directory, in no order, but those with a name or directory that begins with `_` or `.`.
+    """Every file below the directory, in no order, but those with a name or directory that begins with `_` or `.`, and
+    objects of a store without a byte: most are marks of directories, whose keys end with a slash that we do not see.
 
     `start_after`: only paths behind this one, in the order of their UTF-8 bytes. `pattern`: of names of files.
     """
@@ -68,6 +69,8 @@ def listed(storage: Storage, *, start_after: str | None = None, pattern: str | N
         infos = storage.list()
     for info in infos:
         if after is not None and info.path.encode("utf-8", "surrogateescape") <= after:
+            continue
+        if not (local or info.size):
             continue
         if is_hidden(info.path) or (pattern is not None and not fnmatchcase(info.path.rpartition("/")[2], pattern)):
             continue
