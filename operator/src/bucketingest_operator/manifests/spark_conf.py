@@ -21,8 +21,6 @@ _SERVICES_MIB: Final = 1024
 _WORKER_MIB: Final = 256
 """A Python worker that has imported its packages and holds a batch, without the budget of its buffers."""
 _DRIVER_PYTHON_MIB: Final = 768
-_FAILURES_MIN: Final = 10
-"""Executors that a driver may lose in an hour."""
 _TASK_TRIES: Final = 4
 """As on a cluster: in local mode Spark tries a task once."""
 _LOOPBACK: Final = "127.0.0.1"
@@ -61,9 +59,10 @@ def spark_defaults(
         "spark.driver.host": driver_host,
         "spark.driver.port": str(DRIVER_PORT),
         "spark.executor.cores": str(spark.slots),
-        # Spark ends a driver that has lost more executors than these, by default in its whole life.
+        # Spark would end a driver after a few executors that are lost or, each second, refused by a quota. Here the
+        # operator judges it, by its commits. Older failures are forgotten.
         "spark.executor.failuresValidityInterval": "1h",
-        "spark.executor.maxNumFailures": str(max(_FAILURES_MIN, 2 * spark.executors_most)),
+        "spark.executor.maxNumFailures": str(2**31 - 1),
         "spark.executor.instances": str(executor.instances),
         "spark.executor.memory": f"{executor.memory // MIB}m",
         "spark.executor.memoryOverhead": f"{executor_overhead_mib(wanted)}m",
