@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from bucketingest_operator.cli.decisions import OperatorLog
-from bucketingest_operator.cli.replay import replay
+from bucketingest_operator.cli.collect import OperatorLog
+from bucketingest_operator.cli.diagnose import replay
 from support.cluster.kube import wait_for
 from support.cluster.people import bucketingest, unpacked
 from support.operator.process import OperatorProcess

@@ -9,9 +9,9 @@ import pytest
 
 from bucketingest_operator.cli import diagnose
 from bucketingest_operator.cli.bundle import DECISIONS, BundleWriter, read_decisions
-from bucketingest_operator.cli.decisions import OperatorLog
+from bucketingest_operator.cli.collect import OperatorLog
+from bucketingest_operator.cli.diagnose import replay
 from bucketingest_operator.cli.errors import NoBundle
-from bucketingest_operator.cli.replay import replay
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan
 from bucketingest_operator.observation import Observation, PodState
