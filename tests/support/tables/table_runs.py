@@ -26,7 +26,7 @@ from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings, 
 from bucketingest.write.instants.source_range import SourceRange, canonical_json, reaches_beyond
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows.dead_letter_files import STAGING_DIRECTORY
+from bucketingest.write.rows.dead_letter_writer import STAGING_DIRECTORY
 from bucketingest.write.rows.write_status import WriteStatus
 from support.tables.write_plans import SCHEMA, definition, write, write_plan
 

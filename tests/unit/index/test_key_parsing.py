@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from bucketingest.index.bucket_hash import bucket_of_hash
-from bucketingest.index.key_parsing import hash_keys_of_record_key
 from bucketingest.index.layout_check import hashes_of_record_keys
-from bucketingest.index.record_key import RecordKeyRule
+from bucketingest.index.record_key import RecordKeyRule, hash_keys_of_record_key
 from support.tables.hudi_vectors import BucketVector, composite_vectors, single_vectors
 
 

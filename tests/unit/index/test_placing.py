@@ -12,10 +12,9 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.table.table import InsertMode, TableDefinition
-from bucketingest.index.assignment.open_groups import InsertRules
+from bucketingest.index.assignment.open_groups import InsertRules, WriteProfile
 from bucketingest.index.assignment.plan import AssignmentPlan
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
-from bucketingest.index.assignment.profile import WriteProfile
 from bucketingest.index.errors import StateDamaged
 from bucketingest.index.placing import INSERTS, UPDATES, Place, StatePlacing
 from bucketingest.index.row_rules import row_rules

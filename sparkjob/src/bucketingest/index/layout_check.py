@@ -12,8 +12,7 @@ import pyarrow as pa
 from bucketingest.hudi.naming import bucket_of_file_id
 from bucketingest.index.bucket_hash import BucketHash, Hashes, bucket_of_hash, key_hashes
 from bucketingest.index.errors import BucketLayoutMismatch
-from bucketingest.index.key_parsing import hash_keys_of_record_key
-from bucketingest.index.record_key import KeyForm, RecordKeyRule
+from bucketingest.index.record_key import KeyForm, RecordKeyRule, hash_keys_of_record_key
 
 _COUNTS_TRIED = 4096
 _KEYS_NEEDED_TO_GUESS = 8

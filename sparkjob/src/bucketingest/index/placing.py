@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bucketingest.index.assignment.file_id_assigner import Assigned, FileIdAssigner
+from bucketingest.index.assignment.planned_file_ids import KeyPlaces
 from bucketingest.index.bucket_hash import BucketHash
 from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.partition_path import PartitionPaths
 from bucketingest.index.record_key import KeyColumns
 from bucketingest.index.state.runs.look_up import UNKNOWN
 from bucketingest.index.task_routing import PartitionNumbers, route
-from bucketingest.index.whole_table.key_places import KeyPlaces
 
 Rows = npt.NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -22,9 +22,10 @@ import pyarrow.compute as pc
 
 from bucketingest.index.bucket_hash import BucketHash, BucketIds, HashKeys, bucket_ids
 from bucketingest.index.errors import InvalidKeyRule
-from bucketingest.index.key_parsing import EMPTY_KEY, NULL_KEY, hash_keys_of_record_key
 from bucketingest.index.text import check_key_column, column_text, has_own_text
 
+NULL_KEY: Final = "__null__"
+EMPTY_KEY: Final = "__empty__"
 _PLACEHOLDERS: Final = pa.array([NULL_KEY, EMPTY_KEY], pa.string())
 
 
@@ -224,3 +225,36 @@ def _is_utf8(value: bytes | None) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def hash_keys_of_record_key(record_key: str, hash_fields: Collection[str]) -> tuple[str | None, ...]:
+    """The hash keys that Hudi reads from one record key, in the text's order; in a composite, None for `__null__`, ""
+    for `__empty__`. A bucket is a function of that text, even if it is ambiguous.
+
+    Rule seen in Hudi 1.2.0 (`KeyGenUtils.extractRecordKeysByFields`, run against it): a text without a comma or without
+    a colon is one key. Otherwise it is read as `field:value,field:value`: a value ends at the last comma before the
+    first colon that follows a comma. If no hash field is found, the whole text is the key. If the last value is not
+    hashed and holds a colon (`id:1,at:10:30` hashed by `id`), Hudi 1.2.0 itself never returns; here the reading ends.
+    """
+    if "," not in record_key or ":" not in record_key:
+        return (record_key,)
+    keys: list[str | None] = []
+    start = 0
+    while (colon := record_key.find(":", start)) >= 0:
+        end = _end_of_value(record_key, colon)
+        if record_key[start:colon] in hash_fields:
+            keys.append(_key_of_text(record_key[colon + 1 : end]))
+        start = end + 1
+    return tuple(keys) or (record_key,)
+
+
+def _end_of_value(record_key: str, colon: int) -> int:
+    comma = record_key.find(",", colon + 1)
+    next_colon = record_key.find(":", comma) if comma >= 0 else -1
+    return len(record_key) if next_colon < 0 else record_key.rfind(",", 0, next_colon)
+
+
+def _key_of_text(text: str) -> str | None:
+    if text == NULL_KEY:
+        return None
+    return "" if text == EMPTY_KEY else text

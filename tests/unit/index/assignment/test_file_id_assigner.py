@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from bucketingest.hudi.naming import BaseFileName, LogFileName
 from bucketingest.hudi.table.table import InsertMode
 from bucketingest.index.assignment.file_id_assigner import FileIdAssigner
-from bucketingest.index.assignment.open_groups import InsertRules, OpenGroup
+from bucketingest.index.assignment.open_groups import InsertRules, OpenGroup, PartitionProfile, WriteProfile
 from bucketingest.index.assignment.plan import AssignmentPlan, digest_of, new_file_id
-from bucketingest.index.assignment.profile import PartitionProfile, WriteProfile
 from bucketingest.index.errors import PartitionsNotLoaded, StateDamaged, StateForeign
 from bucketingest.index.state.envelope import sealed
 from bucketingest.index.state.runs.look_up import PartitionLookUp

@@ -16,11 +16,12 @@ from bucketingest.index.assignment.open_groups import (
     HASHES,
     InsertRules,
     OpenGroup,
+    PartitionProfile,
+    WriteProfile,
     open_groups,
     ranges,
     unknown_partition_groups,
 )
-from bucketingest.index.assignment.profile import PartitionProfile, WriteProfile
 
 TARGET = 1000
 

@@ -16,10 +16,9 @@ import pytest
 from bucketingest.hudi.base.base_file import BaseFileWriter
 from bucketingest.hudi.base.bloom_filter import FOOTER_KEY
 from bucketingest.hudi.naming import join
-from bucketingest.index.assignment.open_groups import InsertRules
+from bucketingest.index.assignment.open_groups import InsertRules, WriteProfile
 from bucketingest.index.assignment.plan import AssignmentPlan
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
-from bucketingest.index.assignment.profile import WriteProfile
 from bucketingest.storage import open_storage
 from bucketingest.write import spilled_rows
 from bucketingest.write.errors import ConflictingAttempt

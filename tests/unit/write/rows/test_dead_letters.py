@@ -13,8 +13,13 @@ import pytest
 
 from bucketingest.storage import PathRoom, open_storage
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
-from bucketingest.write.rows.dead_letter_files import discard, publish, staged_path
-from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter, write_dead_letters
+from bucketingest.write.rows.dead_letter_writer import (
+    DeadLetterWriter,
+    discard,
+    publish,
+    staged_path,
+    write_dead_letters,
+)
 from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
 from bucketingest.write.rows.shuffle import DEAD_LETTERS, unpack
 from bucketingest.write.rows.write_status import NO_WRITE_TASK, WriteStatus

@@ -6,10 +6,10 @@ import io
 import json
 import struct
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import fastavro
 import numpy as np
@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from bucketingest.avro.columns import read_record
 from bucketingest.avro.cursors import Cursors, NotVectorised, padded
 from bucketingest.hudi.errors import CorruptLog
-from bucketingest.hudi.log.format import BlockType, Buffer, HeaderKey, LogBlock, read_blocks
+from bucketingest.hudi.log.format import HEAD_BYTES, BlockType, Buffer, HeaderKey, LogBlock, block_bytes, read_blocks
 from bucketingest.hudi.log.frames import Places, row_frames
 from bucketingest.hudi.table.schema import AvroSchema, avro_to_arrow
+from bucketingest.storage.interface import Storage
 
 _CONTENT_HEAD: Final = struct.Struct(">ii")
 _VERSION: Final = 3
@@ -198,3 +199,35 @@ def _chunks(starts: Places, ends: Places) -> Iterator[tuple[slice, int, int]]:
         end = min(max(end, first + 1), first + _CHUNK_ROWS)
         yield slice(first, end), int(starts[first]), int(ends[end - 1])
         first = end
+
+
+WHOLE_FILE_BYTES: Final = 64 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLog:
+    """One log file, `size` in bytes. Build it with `open`."""
+
+    storage: Storage
+    path: str
+    size: int
+
+    @classmethod
+    def open(cls, storage: Storage, path: str) -> Self:
+        """Raises NotFound."""
+        return cls(storage, path, storage.head(path).size)
+
+    def blocks(self, whole_file_bytes: int = WHOLE_FILE_BYTES) -> Iterator[LogBlock]:
+        """Its blocks in order; a file of more bytes is read block by block. Raises CorruptLog."""
+        source = f"{self.storage.url}/{self.path}"
+        if self.size <= whole_file_bytes:
+            yield from read_blocks(self.storage.get(self.path), source=source)
+            return
+        offset = 0
+        while offset < self.size:
+            head = self.storage.get_range(self.path, offset, min(HEAD_BYTES, self.size - offset))
+            length = block_bytes(head, source=f"{source}, byte {offset}")
+            data = self.storage.get_range(self.path, offset, min(length, self.size - offset))
+            for block in read_blocks(data, source=f"{source} from byte {offset}"):
+                yield replace(block, offset=offset)
+            offset += length

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from bucketingest.hudi.errors import CorruptLog, UnsupportedTable
 from bucketingest.hudi.log.format import BlockType, HeaderKey, LogBlock
-from bucketingest.hudi.log.reader import Delete, LogContent, decode_block
-from bucketingest.hudi.log.stored import WHOLE_FILE_BYTES, StoredLog
+from bucketingest.hudi.log.reader import WHOLE_FILE_BYTES, Delete, LogContent, StoredLog, decode_block
 from bucketingest.hudi.merge.merge_rules import DELETING_OPERATIONS, IS_DELETED, OPERATION, MergeRules
 from bucketingest.hudi.merge.winners import Kind, Records
 from bucketingest.hudi.table.ordering import comparable

@@ -10,9 +10,9 @@ from typing import Any, Final, Self
 
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import join, parse_data_file_name, split
-from bucketingest.hudi.timeline.instant import CLEAN, Instant, State
+from bucketingest.hudi.timeline.instant import CLEAN, SAVEPOINT, Instant, State
 from bucketingest.hudi.timeline.ocf import read_record, write_record
-from bucketingest.hudi.timeline.timeline import path_of
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
 
@@ -212,3 +212,26 @@ def _earliest_to_avro(earliest: Earliest | None) -> dict[str, str] | None:
 
 def _earliest_of(record: Mapping[str, str] | None) -> Earliest | None:
     return None if record is None else Earliest(record["timestamp"], record["action"])
+
+
+def savepointed_files(storage: Storage, timeline: Timeline) -> dict[str, frozenset[str]]:
+    """Request time of each completed savepoint -> the files that it keeps, relative to the table's root.
+
+    Opens a file per savepoint. Raises `InvalidTable`, and `NotFound` if one was deleted since the timeline was loaded.
+    """
+    return {
+        instant.request_time: files_of_savepoint(storage, instant)
+        for instant in timeline.completed
+        if instant.action == SAVEPOINT
+    }
+
+
+def files_of_savepoint(storage: Storage, savepoint: Instant) -> frozenset[str]:
+    """The files that a completed savepoint keeps (Hudi 1.2.0: HoodieSavepointMetadata, names by partition)."""
+    path = path_of(savepoint)
+    record = read_record(storage.get(path), path)
+    return frozenset(
+        join(partition_path, name)
+        for partition_path, each in (record.get("partitionMetadata") or {}).items()
+        for name in each["savepointDataFile"]
+    )

@@ -12,11 +12,11 @@ from bucketingest.hudi.table.table import InsertMode
 from bucketingest.index.assignment.open_groups import (
     InsertRules,
     OpenGroup,
+    WriteProfile,
     open_groups,
     ranges,
     unknown_partition_groups,
 )
-from bucketingest.index.assignment.profile import WriteProfile
 from bucketingest.index.errors import StateDamaged
 from bucketingest.index.state.envelope import sealed, unsealed
 

@@ -7,18 +7,44 @@ from __future__ import annotations
 import functools
 import pathlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from bucketingest.index.assignment.file_id_assigner import FileIdAssigner
 from bucketingest.index.assignment.plan import AssignmentPlan, digest_of
-from bucketingest.index.state.hashing import KeyHasher
+from bucketingest.index.state.hashing import KeyHasher, KeyHashes
 from bucketingest.index.state.runs.local_runs import LocalRuns, local_folder
-from bucketingest.index.state.runs.look_up import PartitionLookUp
+from bucketingest.index.state.runs.look_up import UNKNOWN, PartitionLookUp
 from bucketingest.index.state.runs.run_file import Run
 from bucketingest.index.state.store import StateStore
-from bucketingest.index.whole_table.identity import WHOLE_TABLE
-from bucketingest.index.whole_table.key_places import KeyPlaces
+from bucketingest.index.whole_table.identity import WHOLE_TABLE, group_of
 from bucketingest.storage.interface import Storage
+
+
+@dataclass(frozen=True)
+class KeyPlaces:
+    """The state of one plan. Pure, as the plan's assignment is."""
+
+    hasher: KeyHasher
+    look_up: PartitionLookUp | None
+    """None: the table has no keys."""
+
+    @cached_property
+    def groups(self) -> tuple[tuple[str, str], ...]:
+        """Partition path and file id by number."""
+        return () if self.look_up is None else tuple(map(group_of, self.look_up.groups))
+
+    def find(self, record_keys: pa.Array) -> tuple[npt.NDArray[np.int64], KeyHashes]:
+        """The number of each key's file group, or UNKNOWN; and the keys' hashes."""
+        keys = self.hasher.hash(record_keys)
+        if self.look_up is None:
+            return np.full(len(keys), UNKNOWN, np.int64), keys
+        return self.look_up.find(keys).astype(np.int64), keys
+
 
 LOCAL_BYTES_MAX: Final = 64 * 1024**3
 """Runs of one table on one machine's disk; those of the current plan stay in any case."""

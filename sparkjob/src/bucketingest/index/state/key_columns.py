@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 
 from bucketingest.hudi.errors import CorruptLog, InvalidTable
 from bucketingest.hudi.log.format import BlockType
-from bucketingest.hudi.log.reader import decode_block
-from bucketingest.hudi.log.stored import StoredLog
+from bucketingest.hudi.log.reader import StoredLog, decode_block
 from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.hudi.table.schema import META_COLUMNS
 from bucketingest.storage.interface import Storage

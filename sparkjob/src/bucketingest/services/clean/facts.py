@@ -11,11 +11,9 @@ from functools import cache
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.history.archived import archived_contents, archived_plan
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY, join
-from bucketingest.hudi.plans.clean_plan import CleanMetadata
-from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
+from bucketingest.hudi.plans.clean_plan import CleanMetadata, savepointed_files
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
-from bucketingest.hudi.plans.replaced import replacements
-from bucketingest.hudi.plans.savepoints import savepointed_files
+from bucketingest.hudi.plans.replaced import clustered_file_groups, replacements
 from bucketingest.hudi.rollback.pending import pending_rollbacks
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bucketingest.hudi.naming import join
-from bucketingest.hudi.plans.clean_plan import CleanPlan
+from bucketingest.hudi.plans.clean_plan import CleanPlan, files_of_savepoint
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import replacements
-from bucketingest.hudi.plans.savepoints import files_of_savepoint
 from bucketingest.hudi.rollback.pending import pending_rollbacks
 from bucketingest.hudi.table.file_view import FileGroup, FileView, load_file_view
 from bucketingest.hudi.timeline.instant import COMPACTION, LOG_COMPACTION, RESTORE, SAVEPOINT, Instant

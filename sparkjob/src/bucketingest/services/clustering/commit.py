@@ -7,9 +7,8 @@ from typing import Final
 
 from bucketingest.hudi.naming import BaseFileName, join, split
 from bucketingest.hudi.plans.clean_plan import read_clean_plan
-from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
-from bucketingest.hudi.plans.replaced import replaced_by, replacing_commit
+from bucketingest.hudi.plans.replaced import clustered_file_groups, replaced_by, replacing_commit
 from bucketingest.hudi.rollback.rollback import rollbacks_of, rolled_back_since
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata

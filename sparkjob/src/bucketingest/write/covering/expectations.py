@@ -10,7 +10,7 @@ from typing import Final
 from bucketingest.hudi.table.file_view import FileGroup
 from bucketingest.hudi.table.table import StateRules
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.index.assignment.profile import PartitionProfile, WriteProfile
+from bucketingest.index.assignment.open_groups import PartitionProfile, WriteProfile
 from bucketingest.write.covering.written_keys import inserts_of
 from bucketingest.write.table_groups import Group
 

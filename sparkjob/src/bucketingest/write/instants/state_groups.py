@@ -15,9 +15,8 @@ from bucketingest.hudi.base.base_file import empty_base_file
 from bucketingest.hudi.log.blocks import parquet_data_block
 from bucketingest.hudi.merge.merge_rules import merge_rules
 from bucketingest.hudi.naming import BaseFileName, join
-from bucketingest.hudi.plans.clustering_plan import clustered_file_groups
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
-from bucketingest.hudi.plans.replaced import replaced_file_groups
+from bucketingest.hudi.plans.replaced import clustered_file_groups, replaced_file_groups
 from bucketingest.hudi.table.schema import avro_to_arrow
 from bucketingest.hudi.table.table import StateRules
 from bucketingest.hudi.timeline.instant import CLUSTERING, COMPACTION, LOG_COMPACTION, REPLACE_COMMIT

@@ -9,7 +9,7 @@ from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import LedgerEntry
 from bucketingest.write.instants.writer_identity import WriterIdentity
-from bucketingest.write.rows.dead_letter_files import discard, publish, staged_instants, withdraw
+from bucketingest.write.rows.dead_letter_writer import discard, publish, staged_instants, withdraw
 
 log = logging.getLogger(__name__)
 
