@@ -9,7 +9,7 @@ import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMPACTION
+from bucketingest.hudi.timeline.instant import COMPACTION, DELTA_COMMIT
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.services.compaction.propose import propose
@@ -198,3 +198,43 @@ def test_a_decided_commit_is_waited_for(given: Written) -> None:
     refused(given.storage, proposal, "is decided and not complete")
     given.table.attempt()
     assert holder(given.storage).request(proposal)
+
+
+def test_an_instant_that_begins_before_the_request_is_there_makes_it_void(given: Written) -> None:
+    """Incremental readers that end with the instant would miss its rows."""
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+
+    class Between(CrashingStorage):
+        """An instant begins while the holder is paused before its request."""
+
+        def _change(self, path: str, act: Callable[[], None]) -> None:
+            if path.endswith(".compaction.requested") and not given.table.timeline().pending:
+                _begin_before(given, proposal.record.compaction)
+            super()._change(path, act)
+
+    refused(Between(given.storage, -1, after_effect=False), proposal, "was open at its time")
+    assert finish(given.storage) == [End.VOID]
+    assert [each.action for each in given.table.timeline().pending] == [DELTA_COMMIT]
+
+
+def test_a_request_whose_process_died_is_void_if_an_instant_was_open_at_its_time(given: Written) -> None:
+    """Also when the instant has completed since."""
+    proposal = propose(given.storage, ALL, utc_now()).proposal
+    assert proposal is not None
+    with pytest.raises(Crash):
+        holder(CrashingStorage(given.storage, 1, after_effect=False)).request(proposal)
+    instant = _begin_before(given, proposal.record.compaction)
+    create_requested(given.storage, proposal.record.compaction, COMPACTION, proposal.record.content)
+    later = format_time(parse_time(proposal.record.compaction) + timedelta(seconds=9))
+    complete(given.storage, instant, later, CommitMetadata().encode())
+    assert finish(given.storage) == [End.VOID]
+    assert given.table.timeline().pending == ()
+
+
+def _begin_before(given: Written, time: str) -> str:
+    instant = format_time(parse_time(time) - timedelta(milliseconds=1))
+    Journal(given.storage, PIPELINE).claim(instant, Intent(offsets(9, 10), "work", None))
+    create_requested(given.storage, instant)
+    create_inflight(given.storage, instant)
+    return instant

@@ -17,10 +17,9 @@ from bucketingest.hudi.timeline.instant import (
     State,
 )
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.services.compaction.propose import claimed, open_at
 from bucketingest.services.compaction.records import PlanRecord
 from bucketingest.storage import Storage, get_if_there
-from bucketingest.write.instants.journal import Journal
-from bucketingest.write.pipeline_names import pipelines
 
 
 def clash(storage: Storage, timeline: Timeline, record: PlanRecord) -> str | None:
@@ -55,6 +54,7 @@ def _clashes(storage: Storage, timeline: Timeline, record: PlanRecord) -> Iterat
             if other is None or not record.groups().isdisjoint(operation.group for operation in other.operations):
                 yield f"a file group of it is in {instant.action} {instant.request_time}"
     # Readers know a file's instant by its time alone: they would show the files of one that was aborted.
-    for pipeline in pipelines(storage):
-        if compaction in Journal(storage, pipeline).instants():
-            yield f"an instant of {pipeline} has its time"
+    if compaction in (ours := claimed(storage)):
+        yield "an instant of a pipeline has its time"
+    for time in open_at(compaction, timeline, ours):
+        yield f"instant {time} was open at its time"

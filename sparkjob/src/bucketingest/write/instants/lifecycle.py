@@ -129,13 +129,15 @@ class InstantWriter:
     def _is_in_the_way(self, instant: str) -> bool:
         """Whether the instant, which was requested late because this process was paused, must go at once.
 
-        Another action may have its time: readers know a file's instant by its time alone and would show our files. Or
-        newer instants were archived meanwhile: readers, and another writer's compaction, would leave out their rows.
+        Another action may have its time: readers know a file's instant by its time alone and would show our files. A
+        newer compaction was planned without it: incremental readers that end with it would miss its rows. Or newer
+        instants were archived meanwhile: readers, and another writer's compaction, would leave out their rows.
         """
         timeline = Timeline.load(self._storage)
         shared = any(each.request_time == instant and each.action != DELTA_COMMIT for each in timeline.instants)
+        is_planned_without = instant < max(timeline.compactions, default="")
         is_oldest = instant == timeline.first_active
-        return shared or (is_oldest and instant < max(archived_times(self._storage), default=""))
+        return shared or is_planned_without or (is_oldest and instant < max(archived_times(self._storage), default=""))
 
     def _check_not_aborted(self, instant: str) -> None:
         """A newer attempt may have aborted the instant while this attempt put it on the timeline."""

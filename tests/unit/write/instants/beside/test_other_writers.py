@@ -53,8 +53,11 @@ def test_an_instant_that_another_writer_rolled_back_is_aborted_and_its_rows_are_
     assert table.leftovers() == []
 
 
-def test_an_instant_does_not_share_its_time_with_a_compaction(table: TestTable) -> None:
-    """The attempt is paused between its look at the timeline and its request; readers would show the files at once."""
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_an_instant_is_after_each_compaction_and_never_of_its_time(table: TestTable, ahead: int) -> None:
+    """The attempt is paused between its look at the timeline and its request. Readers would show its files at once; or
+    an incremental read that ends with it would miss its rows.
+    """
     table.attempt().run(offsets(0, 2), ROWS)
     compactions: list[str] = []
 
@@ -62,7 +65,7 @@ def test_an_instant_does_not_share_its_time_with_a_compaction(table: TestTable) 
         def _change(self, path: str, act: Callable[[], None]) -> None:
             if path.endswith(".deltacommit.requested") and not compactions:
                 time = path.rpartition("/")[2].partition(".")[0]
-                compactions.append(schedule_compaction(table, time=time))
+                compactions.append(schedule_compaction(table, time=str(int(time) + ahead)))
             super()._change(path, act)
 
     def look() -> None:
