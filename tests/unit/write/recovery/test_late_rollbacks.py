@@ -48,6 +48,14 @@ def test_its_rows_are_ingested_again_by_the_next_start(table: TestTable) -> None
     assert last.coordinator.position == offsets(3, 5)
 
 
+def test_letters_of_all_instants_after_it_come_again_however_many_are_on_the_timeline(table: TestTable) -> None:
+    attempt, first = archive_two(table)
+    attempt.go_on(*((offsets(start, start + 1), [row("k3")]) for start in range(5, 26)))
+    plan_of(table, first)
+    assert table.attempt().start.verdict is StartVerdict.REWOUND
+    assert table.published_letters() == []
+
+
 def test_letters_of_archived_instants_come_again_once_though_their_journal_is_forgotten(table: TestTable) -> None:
     _, first = archive_two(table)
     journal = Journal(table.storage, PIPELINE)

@@ -93,8 +93,16 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
     if not position.lost:
         return Position(end, (), (rolled_back & closed) | withdrawn)
     last_ranges = {each.request_time: each.ranges[-1] for each in written}
-    seen = max(timeline.times, default="")
-    for time, content in archived_commits(storage, min(position.lost)):
+    seen, first = max(timeline.times, default=""), min(position.lost)
+    for instant in timeline.completed_commits:  # `written` ends before those that follow an archived one
+        time = instant.request_time
+        if (
+            time > first
+            and time not in last_ranges
+            and (ranges := ranges_of(storage, path_of(instant), journal.pipeline))
+        ):
+            last_ranges[time] = ranges[-1]
+    for time, content in archived_commits(storage, first):
         # Not those that came after this timeline. One that came late may be older than archived ones.
         if time <= seen and (ranges := _ranges_in(content, time, journal.pipeline)):
             last_ranges[time] = ranges[-1]
