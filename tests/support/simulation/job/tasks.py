@@ -7,12 +7,12 @@ import pathlib
 import tempfile
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ import stamina
 from bucketingest.index import placing
 from bucketingest.index.assignment import planned_file_ids
 from bucketingest.index.state import store
+from bucketingest.services.compaction import commit as compaction_commit
 from bucketingest.storage import Storage, StorageError
 from bucketingest.write.covering import lazy_loading
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted
@@ -37,7 +38,7 @@ _ATTEMPTS_MAX = 10
 
 
 class Inline:
-    """Stands in for the pool that sends objects to the storage: each is sent immediately, by the actor itself."""
+    """Stands in for a pool that sends requests to the storage: each is sent immediately, by the actor itself."""
 
     def __init__(self, *_: object, **__: object) -> None:
         return
@@ -50,7 +51,16 @@ class Inline:
             future.set_exception(error)
         return future
 
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        return map(function, items)
+
     def shutdown(self, **_: object) -> None:
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         return
 
 
@@ -98,6 +108,7 @@ def installed(routes: Routes, world: World) -> Iterator[None]:
             patch.object(bucket_writer, "open_storage", routes.open),
             patch.object(dead_letter_writer, "open_storage", routes.open),
             patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
+            patch.object(compaction_commit, "ThreadPoolExecutor", Inline),
             patch.object(bucket_writer, "InstantLook", look),
             stamina.set_testing(testing=True, attempts=_ATTEMPTS_MAX, cap=True),
         ):

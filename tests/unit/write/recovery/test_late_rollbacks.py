@@ -21,19 +21,28 @@ from support.tables.write_plans import row
 ALL = [(offsets(0, 1), [row("k0")]), (offsets(1, 3), [row("k1"), row(None)]), (offsets(3, 5), [row("k2"), row(None)])]
 
 
-def archive_two(table: TestTable) -> tuple[Attempt, str]:
-    """Two archived instants of the pipeline and one that is not; the attempt that wrote them, and the first one."""
+FORGOTTEN = pytest.mark.parametrize("forgotten", [False, True], ids=["remembered", "forgotten"])
+"""Whether the journal has no object of the archived instant any more."""
+
+
+def archive_two(table: TestTable, *, forgotten: bool = False) -> tuple[Attempt, str]:
+    """Two archived instants of the pipeline and one that is not; the attempt that wrote them, and the first one.
+    `forgotten`: the journal has nothing of the first one any more.
+    """
     attempt = table.attempt()
     attempt.go_on(*ALL[:2])
     first = table.timeline().completed_commits[0].request_time
     archive(table)
     commit(table, CommitMetadata())
     attempt.run(*ALL[2])
+    if forgotten:
+        Journal(table.storage, PIPELINE).forget([first])
     return attempt, first
 
 
-def test_its_rows_are_ingested_again_by_the_next_start(table: TestTable) -> None:
-    _, first = archive_two(table)
+@FORGOTTEN
+def test_its_rows_are_ingested_again_by_the_next_start(table: TestTable, forgotten: bool) -> None:
+    _, first = archive_two(table, forgotten=forgotten)
     plan_of(table, first)
     again = table.attempt()
     assert again.start.verdict is StartVerdict.REWOUND
@@ -43,9 +52,11 @@ def test_its_rows_are_ingested_again_by_the_next_start(table: TestTable) -> None
     again.go_on(*ALL)
     assert again.coordinator.position == offsets(3, 5)
     assert len(table.published_letters()) == 2
-    last = table.attempt()
-    assert last.start.verdict is StartVerdict.IN_STEP, "once"
-    assert last.coordinator.position == offsets(3, 5)
+    for _ in range(2):
+        last = table.attempt()
+        assert last.start.verdict is StartVerdict.IN_STEP, "once"
+        assert last.coordinator.position == offsets(3, 5)
+        Journal(table.storage, PIPELINE).forget([first])
 
 
 def test_letters_of_all_instants_after_it_come_again_however_many_are_on_the_timeline(table: TestTable) -> None:
@@ -114,8 +125,9 @@ def test_letters_that_came_again_are_not_withdrawn_by_an_attempt_that_was_paused
     assert not position.superseded & new
 
 
-def test_its_rows_are_ingested_again_by_the_attempt_that_runs(table: TestTable) -> None:
-    attempt, first = archive_two(table)
+@FORGOTTEN
+def test_its_rows_are_ingested_again_by_the_attempt_that_runs(table: TestTable, forgotten: bool) -> None:
+    attempt, first = archive_two(table, forgotten=forgotten)
     attempt.run(offsets(5, 6), [row("k5")])
     plan_of(table, first)
     with pytest.raises(PositionLost, match=first):

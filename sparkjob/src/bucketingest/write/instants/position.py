@@ -10,13 +10,14 @@ that follows is ingested again, in order, which gives the same table with and wi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
-from bucketingest.hudi.history.archived import archived_commits, is_archived
+from bucketingest.hudi.history.archived import archived_commits, archived_contents, is_archived
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.commit_content import RANGES
@@ -82,9 +83,10 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
     oldest_named = min((time for time in named if not _never_completed(journal, time)), default=None)
     written = list(_written(storage, timeline, journal.pipeline, rolled_back, oldest_named))
     written += (  # those archived before a compaction was found to leave them out, until their rows come again
-        Written(time, tuple(entry.source_range for entry in ledgers), rolled_back=True)
+        Written(time, ranges, rolled_back=True)
         for time in sorted(journal.missing(objects_by_instant) - {each.request_time for each in written}, reverse=True)
-        if (timeline.is_archived(time) or is_archived(storage, time)) and (ledgers := journal.ledgers(time))
+        if (timeline.is_archived(time) or is_archived(storage, time))
+        and (ranges := _kept_ranges(storage, journal, time))
     )
     position = position_after(written)
     end = position.end
@@ -92,22 +94,44 @@ def read_position(storage: Storage, timeline: Timeline, journal: Journal) -> Pos
         end = _archived_position(storage, journal, rolled_back)
     if not position.lost:
         return Position(end, (), (rolled_back & closed) | withdrawn)
-    last_ranges = {each.request_time: each.ranges[-1] for each in written}
-    seen, first = max(timeline.times, default=""), min(position.lost)
-    for instant in timeline.completed_commits:  # `written` ends before those that follow an archived one
-        time = instant.request_time
-        if (
-            time > first
-            and time not in last_ranges
-            and (ranges := ranges_of(storage, path_of(instant), journal.pipeline))
-        ):
-            last_ranges[time] = ranges[-1]
-    for time, content in archived_commits(storage, first):
-        # Not those that came after this timeline. One that came late may be older than archived ones.
-        if time <= seen and (ranges := _ranges_in(content, time, journal.pipeline)):
-            last_ranges[time] = ranges[-1]
+    # `written` ends before those that follow an archived one.
+    seen = _seen(storage, timeline, journal.pipeline, min(position.lost))
+    last_ranges = {each.request_time: each.ranges[-1] for each in (*written, *seen)}
     again = {time for time, last_range in last_ranges.items() if reaches_beyond(last_range, end)}
     return Position(end, position.lost, rolled_back | again | withdrawn)
+
+
+def lost_in_archive(storage: Storage, timeline: Timeline, pipeline: str, named: Collection[str]) -> set[str]:
+    """Archived instants of the pipeline among those that rollbacks name, unless their rows have come again. For those
+    of which the journal has nothing any more.
+    """
+    archived = {time for time in named if timeline.is_archived(time)}
+    if not archived:
+        return set()
+    seen = _seen(storage, timeline, pipeline, min(archived))
+    return archived & set(
+        position_after(replace(each, rolled_back=each.request_time in archived) for each in seen).lost
+    )
+
+
+def _seen(storage: Storage, timeline: Timeline, pipeline: str, first: str) -> list[Written]:
+    """All instants of the pipeline from `first` on, newest first, archived ones too: not those that came after this
+    timeline. One that came late may be older than archived ones.
+    """
+    newest = max(timeline.times, default="")
+    found = {time: _ranges_in(content, time, pipeline) for time, content in archived_commits(storage, first)}
+    for instant in timeline.completed_commits:
+        if instant.request_time >= first:
+            found[instant.request_time] = ranges_of(storage, path_of(instant), pipeline)
+    return [Written(time, found[time]) for time in sorted(found, reverse=True) if time <= newest and found[time]]
+
+
+def _kept_ranges(storage: Storage, journal: Journal, instant: str) -> tuple[SourceRange, ...]:
+    """What an archived instant wrote, by the journal, or by the history when the journal has forgotten it."""
+    if ledgers := journal.ledgers(instant):
+        return tuple(entry.source_range for entry in ledgers)
+    contents = archived_contents(storage, instant, DELTA_COMMIT)
+    return _ranges_in(contents[0], instant, journal.pipeline) if contents else ()
 
 
 def _written(

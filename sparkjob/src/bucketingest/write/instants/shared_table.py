@@ -27,6 +27,7 @@ from bucketingest.storage import Storage
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.position import lost_in_archive
 from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.open_table import OpenTable, fixed_columns
 from bucketingest.write.table_groups import TableGroups
@@ -171,14 +172,17 @@ def mark_rolled_back(storage: Storage, journal: Journal, timeline: Timeline, nam
     """The pipeline's completed instants among those that rollbacks name, now marked as overtaken: whoever finishes such
     a rollback deletes their files. The mark also says, once they are archived, whether their rows have come again.
     """
-    marked = set()
-    for time in named:
-        if not isinstance(journal.decision(time), CommitDecision) or journal.is_overtaken(time):
-            continue
-        if timeline.completion_time(time) or (timeline.is_archived(time) and is_archived(storage, time)):
-            journal.mark_overtaken(time, "another writer rolled it back after it was complete")
-            log.error("rollback of a completed instant", extra={"instant": time})
-            marked.add(time)
+    decisions = {time: journal.decision(time) for time in sorted(named)}
+    found = lost_in_archive(storage, timeline, journal.pipeline, [t for t, each in decisions.items() if each is None])
+    for time, decision in decisions.items():
+        if isinstance(decision, CommitDecision) and (
+            timeline.completion_time(time) or (timeline.is_archived(time) and is_archived(storage, time))
+        ):
+            found.add(time)
+    marked = {time for time in found if not journal.is_overtaken(time)}
+    for time in sorted(marked):
+        journal.mark_overtaken(time, "another writer rolled it back after it was complete")
+        log.error("rollback of a completed instant", extra={"instant": time})
     return marked
 
 
