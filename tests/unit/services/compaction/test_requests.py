@@ -204,13 +204,14 @@ def test_an_instant_that_begins_before_the_request_is_there_makes_it_void(given:
     """Incremental readers that end with the instant would miss its rows."""
     proposal = propose(given.storage, ALL, utc_now()).proposal
     assert proposal is not None
+    compaction = proposal.record.compaction
 
     class Between(CrashingStorage):
         """An instant begins while the holder is paused before its request."""
 
         def _change(self, path: str, act: Callable[[], None]) -> None:
             if path.endswith(".compaction.requested") and not given.table.timeline().pending:
-                _begin_before(given, proposal.record.compaction)
+                _begin_before(given, compaction)
             super()._change(path, act)
 
     refused(Between(given.storage, -1, after_effect=False), proposal, "was open at its time")
