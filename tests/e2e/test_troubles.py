@@ -179,7 +179,7 @@ def test_a_pipeline_waits_while_the_service_is_away_that_gives_its_machine_crede
 ) -> None:
     meters = on_s3("meters", without_keys)
     meters.load(seed=9)
-    env = [{"name": "AWS_METADATA_ENDPOINT", "value": metadata_service.endpoint}]
+    env = [{"name": "AWS_METADATA_ENDPOINT", "value": metadata_service.url}]
     applied = time.time()
     # One failure that counts would stall it. Tasks try four times, which takes a minute: it must not count as stuck.
     patient = {"maxInflightAge": "5m", "maxCommitLag": "5m"}

@@ -5,10 +5,9 @@ fail as theirs do.
 from __future__ import annotations
 
 import json
-import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+
+from support.http_fake import FakeHandler, FakeServer
 
 ROLE = "lake"
 _FOLDER = "/latest/meta-data/iam/security-credentials/"
@@ -16,7 +15,7 @@ _VALID = timedelta(seconds=20)
 """Clients ask again some minutes before the end: with this they ask for each request."""
 
 
-class MetadataService:
+class MetadataService(FakeServer):
     """Answers as that of AWS, version 2, or not at all. A context manager."""
 
     def __init__(self, host: str, access_key: str, secret_key: str) -> None:
@@ -24,7 +23,7 @@ class MetadataService:
         self.answers = 0
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(FakeHandler):
             def do_PUT(self) -> None:
                 self._say("token")
 
@@ -41,23 +40,6 @@ class MetadataService:
 
             def _say(self, text: str) -> None:
                 outer.answers += not outer.is_away
-                self.send_response(503 if outer.is_away else 200)
-                body = text.encode()
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.answer(503 if outer.is_away else 200, text.encode())
 
-            def log_message(self, *_: object) -> None: ...
-
-        self._server = ThreadingHTTPServer((host, 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.endpoint = f"http://{host}:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler, host)

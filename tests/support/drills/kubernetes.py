@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +13,7 @@ import yaml
 
 from bucketingest_operator.observation import PodState
 from support.drills.watched import WatchedPipeline
+from support.http_fake import FakeHandler, FakeServer
 from support.operator.observations import UID
 
 Object = dict[str, Any]
@@ -184,7 +183,7 @@ def kubeconfig_of(pipeline: WatchedPipeline, folder: Path) -> Iterator[Path]:
     """Serve it on a free port of this machine; yields a kubeconfig."""
     api = DrillApi(pipeline)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(FakeHandler):
         protocol_version = "HTTP/1.1"
 
         def _answer(self) -> None:
@@ -192,34 +191,22 @@ def kubeconfig_of(pipeline: WatchedPipeline, folder: Path) -> Iterator[Path]:
             parameters = {name: values[0] for name, values in parse_qs(parts.query).items()}
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status, text = api.answer(self.command, parts.path, parameters, body)
-            self.send_response(status)
-            self.send_header("Content-Type", "text/plain" if parts.path.endswith("/log") else "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+            kind = "text/plain" if parts.path.endswith("/log") else "application/json"
+            self.answer(status, text, Content_Type=kind)
 
-        do_GET = do_PATCH = do_POST = _answer  # noqa: N815 - the base class calls these names
+        do_GET = do_PATCH = do_POST = _answer
 
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
+    server = FakeServer(Handler)
     file = folder / "kubeconfig"
     file.write_text(
         yaml.safe_dump(
             {
-                "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+                "clusters": [{"name": "c", "cluster": {"server": server.url}}],
                 "users": [{"name": "u", "user": {"token": "of-on-call"}}],
                 "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": NAMESPACE}}],
                 "current-context": "here",
             }
         )
     )
-    try:
+    with server:
         yield file
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

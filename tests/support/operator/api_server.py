@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
+
+from support.http_fake import FakeHandler, FakeServer
 
 TOKEN = "token-of-a-person"
 
@@ -62,27 +62,14 @@ def api_server() -> Iterator[ApiServer]:
     """A server on a free port of this machine."""
     served = ApiServer()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(FakeHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             parameters = {name: values[0] for name, values in parse_qs(parts.query).items()}
             served.asked.append((parts.path, parameters, self.headers.get("Authorization")))
             status, body = served.answer(parts.path, parameters)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, body)
 
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with FakeServer(Handler) as server:
+        served.url = server.url
         yield served
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -12,12 +12,12 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND
 from bucketingest_operator.manifests.merging_jobs import COMPACTION, COMPACTION_ROLE
 from bucketingest_operator.manifests.pod_specs import HTTP_PORT
+from support.http_fake import FakeHandler, FakeServer
 from support.operator.observations import report
 
 Object = dict[str, Any]
@@ -177,7 +177,7 @@ def objects_of(owner: Object) -> Iterator[Object]:
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
 
 
-class HostileDriver:
+class HostileDriver(FakeServer):
     """Answers `/progress` with one of `ANSWERS`. A context manager."""
 
     def __init__(self, ip: str, answer: bytes | None, *, name: str, namespace: str) -> None:
@@ -187,31 +187,18 @@ class HostileDriver:
         if answer is not None:
             answer = answer.replace(b'"NAMESPACE"', f'"{namespace}"'.encode()).replace(b'"NAME"', f'"{name}"'.encode())
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(FakeHandler):
             def do_GET(self) -> None:
                 outer.asked.set()
                 if answer is None:
                     outer._over.wait()
                     return
                 with suppress(OSError):  # the operator hangs up
-                    self.send_response(200)
-                    self.send_header("Content-Length", str(len(answer)))
-                    if answer.startswith(b"\x1f\x8b"):
-                        self.send_header("Content-Encoding", "gzip")
-                    self.end_headers()
-                    self.wfile.write(answer)
+                    coding = {"Content_Encoding": "gzip"} if answer.startswith(b"\x1f\x8b") else {}
+                    self.answer(200, answer, **coding)
 
-            def log_message(self, *_: object) -> None: ...
+        super().__init__(Handler, ip, HTTP_PORT)
 
-        self._server = ThreadingHTTPServer((ip, HTTP_PORT), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self._over.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__exit__(*error)

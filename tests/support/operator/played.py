@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from bucketingest.spec.job_report import ProgressReport, TerminationReport
 from bucketingest_operator.manifests.pod_specs import HTTP_PORT
+from support.http_fake import FakeHandler, FakeServer
 
 NODE = "played-1"
 Manifest = dict[str, Any]
@@ -83,7 +82,7 @@ class PlayedNode:
         return str(self._core.read_namespaced_pod(pod, namespace).spec.containers[0].name)
 
 
-class PlayedJob:
+class PlayedJob(FakeServer):
     """A job that answers `/progress` with what a test wants. A context manager."""
 
     def __init__(self, ip: str, report: ProgressReport) -> None:
@@ -91,27 +90,12 @@ class PlayedJob:
         self.silent = False
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(FakeHandler):
             def do_GET(self) -> None:
                 body = outer.report.model_dump_json(by_alias=True).encode()
-                self.send_response(503 if outer.silent else 200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.answer(503 if outer.silent else 200, body)
 
-            def log_message(self, *_: object) -> None: ...
-
-        self._server = ThreadingHTTPServer((ip, HTTP_PORT), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler, ip, HTTP_PORT)
 
 
 def _container(name: str, state: Manifest) -> Manifest:

@@ -8,9 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import unquote
+
+from support.http_fake import FakeHandler, FakeServer
 
 Misbehaviour = Callable[[BaseHTTPRequestHandler], None]
 
@@ -63,7 +65,7 @@ def http_registry(tls: ssl.SSLContext | None = None) -> Iterator[HttpRegistry]:
     """A registry that runs within the block, with TLS if there is a server's context."""
     registry = HttpRegistry()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(FakeHandler):
         def do_GET(self) -> None:
             registry.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
             if registry.misbehaves is not None:
@@ -73,23 +75,12 @@ def http_registry(tls: ssl.SSLContext | None = None) -> Iterator[HttpRegistry]:
             else:
                 respond(self, *registry.answer(self.path))
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    registry.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}"
-    try:
-        yield registry
-    finally:
-        registry.over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with FakeServer(Handler, tls=tls) as server:
+        registry.url = server.url
+        try:
+            yield registry
+        finally:
+            registry.over.set()
 
 
 def respond(handler: BaseHTTPRequestHandler, status: int, document: Any, **headers: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, Self
 
@@ -14,8 +13,6 @@ from kubernetes.aio.config import ConfigException
 from bucketingest.errors import BucketIngestError
 from bucketingest_operator.kube.connection import find_configuration
 from bucketingest_operator.kube.kinds import Kind
-
-log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 Page = tuple[list[Object], str]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -15,6 +13,7 @@ from bucketingest.spec.job_report import ProgressReport
 from bucketingest_operator.observation import Contact, PodState
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import MAX_BYTES, ProgressClient, Talk
+from support.http_fake import FakeHandler, FakeServer
 from support.operator.observations import NOW, report
 
 
@@ -28,7 +27,7 @@ class Answerer:
         self.asked: list[str] = []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(FakeHandler):
             def do_GET(self) -> None:
                 outer.asked.append(self.path)
                 self.send_response(outer.status)
@@ -38,9 +37,7 @@ class Answerer:
                 with suppress(OSError):  # the client closed the connection
                     self.wfile.write(outer.body)
 
-            def log_message(self, *_: object) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = FakeServer(Handler)
 
     def says(self, answer: ProgressReport) -> None:
         self.body = answer.model_dump_json(by_alias=True).encode()
@@ -49,12 +46,8 @@ class Answerer:
 @pytest.fixture
 def job() -> Iterator[Answerer]:
     found = Answerer()
-    thread = threading.Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
-    thread.join()
+    with found.server:
+        yield found
 
 
 def pod(state: PodState = PodState.RUNNING, uid: str = "p1", ip: str | None = "127.0.0.1") -> PodSeen:
@@ -76,7 +69,7 @@ def ask(job: Answerer, *pods: PodSeen | None, now: datetime = NOW) -> tuple[Talk
 
     async def talk() -> tuple[Talk | None, Contact]:
         found: Talk | None = None
-        async with ProgressClient(job.server.server_port) as client:
+        async with ProgressClient(job.server.port) as client:
             for each in pods:
                 found = await client.ask(each, "orders", found)
         return found, Contact() if found is None else found.contact(now)
@@ -106,7 +99,7 @@ def test_an_answer_is_believed(job: Answerer) -> None:
 )
 def test_an_answer_that_is_not_from_this_job_counts_as_silence(job: Answerer, status: int, body: bytes) -> None:
     job.status, job.body = status, body
-    job.headers = {"Location": f"http://127.0.0.1:{job.server.server_port}/elsewhere"} if status == 302 else {}
+    job.headers = {"Location": f"http://127.0.0.1:{job.server.port}/elsewhere"} if status == 302 else {}
     _, contact = ask(job, pod())
     assert contact.report is None
     assert contact.unreachable_since is not None
@@ -137,7 +130,7 @@ def test_the_last_answer_of_a_driver_that_has_ended_is_not_kept(job: Answerer, a
 def test_silence_starts_once_and_keeps_the_last_answer(job: Answerer) -> None:
     async def talk() -> None:
         job.says(report())
-        async with ProgressClient(job.server.server_port) as client:
+        async with ProgressClient(job.server.port) as client:
             first = await client.ask(pod(), "orders", None)
             job.status = 503
             second = await client.ask(pod(), "orders", first)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import replace
 from typing import Final
 
@@ -25,8 +24,6 @@ from bucketingest.services.merge.adopted_base import adopted_base_file
 from bucketingest.services.merge.merge_group import MERGE_VERSION, compact_group
 from bucketingest.services.protocol.executor import Executor
 from bucketingest.storage import NotFound, Storage
-
-log = logging.getLogger(__name__)
 
 _ROLLED_BACK: Final = "an instant of its files was rolled back after the compaction was planned"
 

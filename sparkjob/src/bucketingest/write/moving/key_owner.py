@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +47,6 @@ from bucketingest.write.rows.shuffle import (
     unpack,
 )
 from bucketingest.write.spilled_rows import SpilledRows
-
-_NOTHING: Final = np.zeros(0, np.int64)
 
 
 def own_keys(batches: Iterable[pa.RecordBatch], plan: WritePlan, task: int) -> Iterator[pa.RecordBatch]:

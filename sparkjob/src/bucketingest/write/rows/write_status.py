@@ -108,7 +108,6 @@ def new_keys_of(status: WriteStatus) -> FileSlice | None:
 
 
 _NAMES: Final = tuple(each.name for each in fields(WriteStatus))
-_DEFAULTS: Final = {each.name: each.default for each in fields(WriteStatus)}
 _values: Final = attrgetter(*_NAMES)
 _NOT_KEPT: Final = frozenset({"buffer_bytes", "undecoded"})
 
