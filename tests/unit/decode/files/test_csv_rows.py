@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketingest.decode.files import csv_rows
 from bucketingest.decode.files.csv_rows import CsvReader, Text
 from bucketingest.decode.files.parts import BadFile, Part, Piece
 from bucketingest.decode.files.reader import FileReader
@@ -91,14 +92,13 @@ def test_another_encoding_is_read_as_it_is_or_refuses_the_file() -> None:
         parts(text.encode("latin-1"), encoding="ascii")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [b'a,b\nc,"d', b'a,b\nc,"d\ne,f\n', b'a,b\nc,"d\n' + b"e,f\n" * 3_000_000, b"a,b\n" * 3_000_000 + b'c,"d\ne,f'],
-)
-def test_a_quote_that_is_never_closed_refuses_the_file(text: bytes) -> None:
+@pytest.mark.parametrize("block", [64, 4 * 1024**2])
+@pytest.mark.parametrize("text", ['a,b\nc,"d', 'a,b\nc,"d\ne,f\n', 'c,"d\n' + "e,f\n" * 50, "a,b\n" * 50 + 'c,"d\ne,f'])
+def test_a_quote_that_is_never_closed_refuses_the_file(monkeypatch: pytest.MonkeyPatch, block: int, text: str) -> None:
     """Else the rest of the file would be a value."""
+    monkeypatch.setattr(csv_rows, "_BLOCK_BYTES", block)
     with pytest.raises(BadFile, match="is no CSV"):
-        parts(text, TEXTS)
+        parts(text.encode(), TEXTS)
 
 
 def test_an_escape_at_the_end_refuses_the_file() -> None:
