@@ -81,7 +81,8 @@ class CsvReader:
         bad_rows: list[pa.csv.InvalidRow] = []
         batches = list(self._batches(pa.BufferReader(data), len(data) + 1, names, bad_rows))
         ends = self._ends(bad_rows, names, len(waiting))
-        parts = [Part(no_rows(self.columns), unknown=each.unknown) for each in waiting]
+        empty = no_rows(self.columns)
+        parts = [Part(empty, unknown=each.unknown) for each in waiting]
         refused = [_wrong_count(row) for row in bad_rows if row.number not in ends]
         for batch in batches:  # one
             parts[-1].rows, more = self._rows(batch, names, _Numbers(0, bad_rows))

@@ -74,7 +74,8 @@ class Documents:
         of_part = np.searchsorted(ends, of_line, side="right")
         decoded = JsonDecoder(self.columns).decode(texts)
         starts = np.searchsorted(of_part, np.arange(len(waiting) + 1)).tolist()
-        parts = [Part(no_rows(self.columns)) for _ in waiting]
+        empty = no_rows(self.columns)
+        parts = [Part(empty) for _ in waiting]
         for each, part, (start, end) in zip(waiting, parts, pairwise(starts), strict=True):
             if each.is_first:
                 part.unknown = _unknown(texts.slice(start, min(_LOOKED_AT, end - start)), self.columns)

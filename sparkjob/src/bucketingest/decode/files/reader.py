@@ -57,10 +57,11 @@ class FileReader:
         together: dict[str, pa.Array] = {}
         rows = size = 0
         for piece, part, made in found:
+            more = 0 if isinstance(part, Part) else part.size
             if waiting and (
                 isinstance(part, Part)
                 or rows + part.records > _ROWS
-                or size + part.size > _BYTES
+                or size + more > _BYTES
                 or part.kind != waiting[0][1].kind
                 or made != together
             ):
@@ -72,7 +73,7 @@ class FileReader:
             waiting.append((piece, part))
             together = made
             rows += part.records
-            size += part.size
+            size += more
         if waiting:
             yield from self._decoded(waiting, together)
 
