@@ -14,10 +14,13 @@ from bucketingest.decode.files.json_documents import JsonReader
 from bucketingest.decode.files.parts import BadFile, Part, Piece, no_rows
 from bucketingest.decode.files.reader import FileReader
 from bucketingest.storage import open_storage
+from bucketingest.stream.errors import NoSourceFiles
 from bucketingest.stream.files import opening
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.opening import FileChanged, as_they_are
+from bucketingest.stream.files.planner import Listing
 from bucketingest.stream.files.reading import TaskFiles
+from bucketingest.stream.files.source import first_columns
 from bucketingest.stream.files.source_file import listed
 
 COLUMNS = pa.schema([("id", pa.int64())])
@@ -108,3 +111,14 @@ def test_a_file_that_is_written_again_while_it_is_read_is_not_damaged(
     reader = FileReader(COLUMNS, Overtaken(COLUMNS, tmp_path / "a.json"))
     with pytest.raises(FileChanged, match=r"^a\.json$"):
         list(TaskFiles.of(batch_of(tmp_path), reader, 1, is_splittable=True).parts(0))
+
+
+def test_a_file_that_changes_while_its_columns_are_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, 1)
+    listed_before = batch_of(tmp_path).files
+    put(tmp_path, 1, 2)
+    monkeypatch.setattr(Listing, "__iter__", lambda _: iter(listed_before))
+    with pytest.raises(NoSourceFiles, match=r"/a\.json: was changed while it was looked at: write files under another"):
+        first_columns(Listing(open_storage(str(tmp_path)), 1), "parquet")

@@ -19,7 +19,7 @@ from bucketingest.decode.files.reader import FileReader
 from bucketingest.spec.fields.source import FilesSource
 from bucketingest.storage import open_storage
 from bucketingest.stream.errors import InvalidTransform, NoSourceFiles
-from bucketingest.stream.files.opening import Opener
+from bucketingest.stream.files.opening import FileChanged, Opener
 from bucketingest.stream.files.planner import Listing
 from bucketingest.stream.files.source_file import is_local
 
@@ -78,9 +78,15 @@ def look_at_files(source: FilesSource) -> str:
             if part is not None and part.refused:
                 refused = part.refused[0]
                 shown += f"; {len(part.refused)} of its first records are no rows: {refused.place}: {refused.why}"
-    except BadFile as error:
-        raise InvalidTransform(f"{listing.storage.url}/{first.path}: {error}") from error
+    except (BadFile, FileChanged) as error:
+        raise InvalidTransform(f"{listing.storage.url}/{first.path}: {_why(error)}") from error
     return shown
+
+
+def _why(error: BadFile | FileChanged) -> str:
+    if isinstance(error, BadFile):
+        return str(error)
+    return "was changed while it was looked at: write files under another name, and rename them when they are whole"
 
 
 def _beside(found: pa.Schema, columns: pa.Schema | None) -> str:
@@ -138,5 +144,6 @@ def first_columns(listing: Listing, file_format: str) -> pa.Schema:
     try:
         with opener(Piece(0, file.path, 0, file.size)) as opened:
             return columns_of(opened, file.path, file_format)
-    except BadFile as error:
-        raise NoSourceFiles(f"{where}/{file.path}: {error}. Give the columns in spec.source.files.schema") from error
+    except (BadFile, FileChanged) as error:
+        why = f"{where}/{file.path}: {_why(error)}. Give the columns in spec.source.files.schema"
+        raise NoSourceFiles(why) from error
