@@ -202,3 +202,13 @@ def test_an_object_without_a_byte_is_a_mark_of_a_directory_and_no_file(table: St
         store.put(name, content)
     (files,) = taken(FilesPlanner(Listing(store, 10), FilesLog(table, "orders"), -1))
     assert sorted(files) == ["b.json", "deep/a.json"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [("*.{csv,csv.gz}", "a.csv b.csv.gz"), ("[^a]*.{csv,}*", "b.csv.gz c.txt"), ("?.csv", "a.csv"), ("{a", "{a")],
+)
+def test_a_pattern_chooses_names_as_those_of_hadoop_do(folder: Path, table: Storage, pattern: str, names: str) -> None:
+    for name in ("a.csv", "b.csv.gz", "c.txt", "{a"):
+        put(folder, name, 0)
+    assert taken(planner(folder, table, max_files=9, pattern=pattern)) == [names.split()]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any, Final, Self
 
 from bucketingest.storage import ObjectInfo, SkippingStorage, Storage
@@ -59,9 +60,11 @@ def listed(storage: Storage, *, start_after: str | None = None, pattern: str | N
     """Every file below the directory, in no order, but those with a name or directory that begins with `_` or `.`, and
     objects of a store without a byte: most are marks of directories, whose keys end with a slash that we do not see.
 
-    `start_after`: only paths behind this one, in the order of their UTF-8 bytes. `pattern`: of names of files.
+    `start_after`: only paths behind this one, in the order of their UTF-8 bytes. `pattern`: of names of files, as
+    Hadoop's are.
     """
     local = is_local(storage)
+    wanted = None if pattern is None else re.compile("|".join(map(translate, _choices(pattern))))
     after = None if start_after is None else start_after.encode()
     if start_after is not None and isinstance(storage, SkippingStorage):
         infos = storage.list_after(start_after)
@@ -72,9 +75,18 @@ def listed(storage: Storage, *, start_after: str | None = None, pattern: str | N
             continue
         if not (local or info.size):
             continue
-        if is_hidden(info.path) or (pattern is not None and not fnmatchcase(info.path.rpartition("/")[2], pattern)):
+        if is_hidden(info.path) or (wanted is not None and wanted.match(info.path.rpartition("/")[2]) is None):
             continue
         yield source_file(info, is_local=local)
+
+
+def _choices(pattern: str) -> list[str]:
+    """Hadoop's pattern of names as Python's ones: with an alternative of each `{a,b}`, and `[^a]` as `[!a]`."""
+    before, opened, rest = pattern.partition("{")
+    inside, closed, after = rest.partition("}")
+    if not (opened and closed):
+        return [pattern.replace("[^", "[!")]
+    return [each for choice in inside.split(",") for each in _choices(f"{before}{choice}{after}")]
 
 
 def is_hidden(path: str) -> bool:
