@@ -104,7 +104,7 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
                 "spec.table.partitionBy": None,
                 "spec.table.orderingField": None,
             },
-            "spec.format.envelope: is for json without registry only; allowed: format.type json",
+            "spec.format.envelope: is for json without registry and for avro with one",
             id="envelope of Avro",
         ),
         pytest.param(

@@ -8,6 +8,7 @@ from bucketingest.decode.avro.column_types import columns_of as columns_of_recor
 from bucketingest.decode.avro.schema import UnreadableSchema, read_reader, read_record
 from bucketingest.decode.ddl import UnreadableDdl
 from bucketingest.decode.ddl import columns_of as columns_of_ddl
+from bucketingest.decode.debezium.avro_schemas import readings_of, row_of
 from bucketingest.decode.debezium.events import DELETED
 from bucketingest.decode.protobuf.columns import columns_of as columns_of_message
 from bucketingest.decode.protobuf.descriptors import read_message
@@ -27,6 +28,8 @@ def columns_of(format_: Format) -> pa.Schema:
             case "json":
                 columns = columns_of_ddl(text)
                 return columns if format_.envelope is None else with_deleted(columns)
+            case "avro" if format_.envelope is not None:
+                return with_deleted(readings_of(row_of(text))[0])
             case "avro":
                 return columns_of_record(read_record(text) if format_.registry is None else read_reader(text))
             case "protobuf":

@@ -232,8 +232,8 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".schema",
         ),
         CelRule(
-            "!has(self.envelope) || (self.type == 'json' && !has(self.registry))",
-            "envelope is for json without registry only",
+            "!has(self.envelope) || (has(self.registry) ? self.type == 'avro' : self.type == 'json')",
+            "envelope is for json without registry and for avro with one",
             ".envelope",
         ),
         CelRule(

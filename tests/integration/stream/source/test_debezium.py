@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 
 import pytest
 
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import InvalidTransform, QueryFailed
+from devservers.registry import SchemaRegistry
+from support.decoding.debezium_avro import KEY_SCHEMA, ORDERS, encoded, event_schema
 from support.decoding.debezium_streams import records_of
 from support.jobs.stream_runs import Lake, NewTopic, Runner
 
@@ -86,3 +89,43 @@ def test_sql_that_loses_what_is_deleted_is_refused(run: Runner, lake: Lake, new_
     )
     with pytest.raises(InvalidTransform, match="does not select __deleted"):
         run.once(wanted)
+
+
+def test_a_topic_in_avro_whose_columns_become_more(
+    run: Runner, lake: Lake, new_topic: NewTopic, schema_registry: SchemaRegistry
+) -> None:
+    topic = new_topic()
+    first = {name: kind for name, kind in ORDERS.items() if name != "extra"}
+    schemas = [schema_registry.register(f"{topic.name}-value", event_schema(first))]
+    keys = schema_registry.register(f"{topic.name}-key", KEY_SCHEMA)
+
+    def ingest() -> None:
+        run.once(
+            lake.resource(
+                topic.source(),
+                format={
+                    "type": "avro",
+                    "registry": {"url": schema_registry.url},
+                    "envelope": {"type": "debezium"},
+                },
+                table={"recordKey": ["id"]},
+            )
+        )
+
+    topic.send(encoded("postgres.orders", first, schemas[0], keys)[:6], partition=0)
+    ingest()
+    assert "extra" not in lake.rows().column_names
+    schemas.append(schema_registry.register(f"{topic.name}-value", event_schema(ORDERS)))
+    topic.send(encoded("postgres.orders", ORDERS, schemas[1], keys)[6:], partition=0)
+    ingest()
+    rows = {row["id"]: (row["customer"], row["amount"], row["extra"]) for row in lake.rows().to_pylist()}
+    assert {key: (name, extra) for key, (name, _, extra) in rows.items()} == {
+        1: ("ann", None),
+        4: ("cathy", None),
+        5: ("dan", None),
+        6: ("eve", "e"),
+        10: ("after", None),
+        5_000_000_000: ("big", None),
+    }
+    assert rows[1][1] == Decimal("99.01")
+    assert not lake.dead_letters.exists()

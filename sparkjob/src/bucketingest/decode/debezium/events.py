@@ -19,14 +19,16 @@ DELETED: Final = "__deleted"
 NOTHING: Final = b""
 _NULL: Final = b"null"
 _ABSENT: Final = (NOTHING, _NULL)
+_UPSERTS: Final = frozenset("cru")
 _OTHER_MESSAGES: Final = ({"status", "id", "event_count"}, {"ddl", "databaseName"})
 """Members of transaction markers and of schema changes; a heartbeat has nothing but `ts_ms`."""
-_NO_EVENT: Final = "no change event of Debezium: it has no op; flat rows, as of ExtractNewRecordState, need no envelope"
+NO_EVENT: Final = "no change event of Debezium: it has no op; flat rows, as of ExtractNewRecordState, need no envelope"
 _NOT_FULL: Final = (
     "format.envelope.before is full, but {}: give the source's table REPLICA IDENTITY FULL, or set table.index.global, "
     "or partition by columns of the key"
 )
-_EMPTY: Final[tuple[object, ...]] = (None, "", 0, "0", "AA==", "{}", "[]", [])
+ONLY_KEY: Final = _NOT_FULL.format("the before of a delete has nothing but the key")
+_EMPTY: Final[tuple[object, ...]] = (None, "", 0, "0", "AA==", "{}", "[]", [], b"", b"\0")
 _ZERO_TIMES: Final = ("1970-01-01", "00:00:00")
 
 
@@ -125,10 +127,10 @@ def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules)
         elif event.op == "d" and not rules.full and _take_key(keys[number].as_py(), said, number, found):
             deleted = keys[number].as_py()
         elif (why := _take(event, said, number, rules, found)) is not None:
-            if event.op is None and _is_no_data(message):
+            if event.op is None and is_no_data(set(_event(message))):
                 continue
             if event.op == "t" and rules.stops:
-                raise SourceTruncated(_truncated(message))
+                raise SourceTruncated(truncated(_table_of(message)))
             found.refused.append(Refused(number, why))
     return found
 
@@ -151,44 +153,56 @@ def _take_key(key: bytes | None, schema: bytes, number: int, found: Images) -> b
 def _take(event: _Event, schema: bytes, number: int, rules: EventRules, found: Images) -> str | None:
     """Add the event's images; or why there are none."""
     before, after = bytes(event.before), bytes(event.after)
-    match event.op:
+    has_before, has_after = before not in _ABSENT, after not in _ABSENT
+    if (why := refusal_of(event.op, rules, has_before=has_before, has_after=has_after)) is not None:
+        return why
+    if event.op in _UPSERTS:
+        found.add(number, before, schema, deletes=True)
+        found.add(number, after, schema, deletes=False)
+    elif event.op == "d":
+        if rules.full and is_only_key(_object(before), rules.key):
+            return ONLY_KEY
+        found.add(number, before, schema, deletes=True)
+    return None
+
+
+def refusal_of(op: str | None, rules: EventRules, *, has_before: bool, has_after: bool) -> str | None:
+    """Why an event has not the images that its operation needs; None if it has, or needs none."""
+    match op:
         case "c" | "r" | "u":
-            if after in _ABSENT:
-                return f"op {event.op} without after"
-            if before in _ABSENT:  # an update, and each `before` should be there
-                return _NOT_FULL.format("an update has no before")
-            found.add(number, before, schema, deletes=True)
-            found.add(number, after, schema, deletes=False)
+            if not has_after:
+                return f"op {op} without after"
+            return _NOT_FULL.format("an update has no before") if op == "u" and rules.full and not has_before else None
         case "d":
-            if before in _ABSENT:
-                return "a delete without before: the source's table has REPLICA IDENTITY NOTHING, or no key"
-            if rules.full and _is_only_key(before, rules.key):
-                return _NOT_FULL.format("the before of a delete has nothing but the key")
-            found.add(number, before, schema, deletes=True)
+            if has_before:
+                return None
+            return "a delete without before: the source's table has REPLICA IDENTITY NOTHING, or no key"
         case "t":
             return "the source's table was truncated: rows that came before are still in the table here"
         case "m":
             return None
         case None:
-            return _NO_EVENT
-        case _:
-            return f"op {event.op[:20]!r}, which is none of c, r, u, d, t, m"
-    return None
+            return NO_EVENT
+    return f"op {op[:20]!r}, which is none of c, r, u, d, t, m"
 
 
-def _truncated(message: bytes) -> str:
-    source = _event(message).get("source") or {}
-    name = ".".join(str(source[each]) for each in ("db", "schema", "table") if source.get(each))
+def truncated(table: str) -> str:
+    """Why the query ends."""
     return (
-        f"the source's table {name} was truncated (op t): its older rows would stay in the table here. Delete them, or "
-        "start again with a new table and a new snapshot; or set format.envelope.truncate to deadLetter, which goes "
+        f"the source's table {table} was truncated (op t): its older rows would stay in the table here. Delete them, "
+        "or start again with a new table and a new snapshot; or set format.envelope.truncate to deadLetter, which goes "
         "on, keeps the rows, and records each truncate as a dead letter"
     )
 
 
-def _is_only_key(before: bytes, key: tuple[str, ...]) -> bool:
+def _table_of(message: bytes) -> str:
+    source = _event(message).get("source") or {}
+    return ".".join(str(source[each]) for each in ("db", "schema", "table") if source.get(each))
+
+
+def is_only_key(before: dict[str, Any], key: tuple[str, ...]) -> bool:
     """Whether an image has, but for the key, only what PostgreSQL sends for values that it does not know."""
-    others = [value for name, value in _object(before).items() if name not in key]
+    others = [value for name, value in before.items() if name not in key]
     return bool(others) and all(map(_is_empty, others))
 
 
@@ -198,9 +212,10 @@ def _is_empty(value: Any) -> bool:
     return value in _EMPTY or str(value).startswith(_ZERO_TIMES)
 
 
-def _is_no_data(message: bytes) -> bool:
-    """Whether a message is one of those that Debezium sends beside changes: heartbeats, transactions, DDL."""
-    names = set(_event(message))
+def is_no_data(names: set[str]) -> bool:
+    """Whether the members of a message are those of one that Debezium sends beside changes: heartbeats, transactions,
+    DDL.
+    """
     return names == {"ts_ms"} or any(names >= each for each in _OTHER_MESSAGES)
 
 

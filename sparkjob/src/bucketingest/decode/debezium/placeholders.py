@@ -11,10 +11,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 
 _TEXT: Final = "__debezium_unavailable_value"
 _BYTES: Final = _TEXT.encode()
@@ -28,9 +30,20 @@ _FORMS: Final = (
     base64.b64encode(_BYTES).decode(),
     UUID_FORM,
     *(base64.b64encode(bytes.fromhex(each)).decode() for each in _GEOMETRIES),
+    _BYTES,
+    *map(bytes.fromhex, _GEOMETRIES),
 )
 _NUMBERS: Final = list(_BYTES)
-_SEEN: Final = (*(f'"{each}"'.encode() for each in _FORMS), ",".join(map(str, _NUMBERS[:8])).encode())
+_SEEN: Final = (
+    *(f'"{each}"'.encode() for each in _FORMS if isinstance(each, str)),
+    ",".join(map(str, _NUMBERS[:8])).encode(),
+)
+_SEEN_IN_COLUMNS: Final = (
+    _BYTES,
+    UUID_FORM.encode(),
+    *map(bytes.fromhex, _GEOMETRIES),
+    *(np.array(_NUMBERS[:8], kind).tobytes() for kind in (np.int32, np.int64)),
+)
 WHY: Final = (
     "field {}: the value was not sent, a TOAST value that the update left as it was: run ALTER TABLE ... REPLICA "
     "IDENTITY FULL at the source, and read the row again by an incremental snapshot"
@@ -54,8 +67,24 @@ def placeholders_in(images: Sequence[bytes], columns: Sequence[str]) -> dict[int
     return found
 
 
+def placeholders_in_columns(columns: Mapping[str, pa.Array]) -> dict[int, str]:
+    """The rows that have a placeholder in a column, and each column's name."""
+    found: dict[int, str] = {}
+    for name, column in columns.items():
+        if pa.types.is_primitive(column.type) or not any(map(_may_have, column.buffers())):
+            continue
+        for number in np.flatnonzero(list(map(_is_placeholder, column.to_pylist()))).tolist():
+            found.setdefault(number, name)
+    return found
+
+
+def _may_have(buffer: pa.Buffer | None) -> bool:
+    data = b"" if buffer is None else buffer.to_pybytes()
+    return any(each in data for each in _SEEN_IN_COLUMNS)
+
+
 def _is_placeholder(value: Any) -> bool:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return value == _NUMBERS or any(map(_is_placeholder, value))
     if isinstance(value, dict):
         return any(map(_is_placeholder, value.values()))

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.decode.json.columns import converted
 from bucketingest.years import MICROS_MAX, MICROS_MIN
 
 Converted: TypeAlias = tuple[pa.Array, dict[int, str]]
@@ -32,6 +33,8 @@ _MICROS: Final = {
     f"{_DEBEZIUM}time.NanoTimestamp": (1, 1000),
 }
 """Microseconds of one, as a fraction."""
+_ZONED: Final = f"{_DEBEZIUM}time.ZonedTimestamp"
+_INSTANT: Final = pa.timestamp("us", "UTC")
 _DECIMAL: Final = f"{_CONNECT}Decimal"
 _VARIABLE: Final = f"{_DEBEZIUM}data.VariableScaleDecimal"
 _VARIABLE_TYPE: Final = pa.struct([("scale", pa.int32()), ("value", pa.string())])
@@ -46,6 +49,7 @@ class Reading:
     """As what they stand in the JSON text."""
     convert: Callable[[pa.Array], Converted]
     """What the column has of that."""
+    column: pa.DataType
 
 
 def readings_of(columns: pa.Schema, schema: bytes) -> list[Reading]:
@@ -57,16 +61,44 @@ def readings_of(columns: pa.Schema, schema: bytes) -> list[Reading]:
 def _reading(wanted: pa.DataType, said: dict[str, Any] | None) -> Reading:
     name = None if said is None else said.get("name")
     if pa.types.is_date(wanted) and (said is None or name in _DATES):
-        return Reading(pa.int32(), _days)
+        return Reading(pa.int32(), _days, wanted)
     if pa.types.is_timestamp(wanted) and name in _MICROS:
-        return Reading(pa.int64(), _times(wanted, *_MICROS[name]))
+        return Reading(pa.int64(), _times(wanted, *_MICROS[name]), wanted)
     if said is not None and (pa.types.is_decimal(wanted) or pa.types.is_string(wanted)):
         if name == _DECIMAL:
             scale = int(said.get("parameters", {}).get("scale", 0))
-            return Reading(pa.string(), lambda array: _decimals(((text, scale) for text in array.to_pylist()), wanted))
+            return Reading(
+                pa.string(), lambda array: _decimals(((text, scale) for text in array.to_pylist()), wanted), wanted
+            )
         if name == _VARIABLE:
-            return Reading(_VARIABLE_TYPE, lambda array: _decimals(map(_variable, array.to_pylist()), wanted))
-    return Reading(wanted, lambda array: (array, {}))
+            return Reading(_VARIABLE_TYPE, lambda array: _decimals(map(_variable, array.to_pylist()), wanted), wanted)
+    return Reading(wanted, _as_is, wanted)
+
+
+def reading_of_avro(said: dict[str, Any], read: pa.DataType) -> Reading:
+    """The column that a field is, of the Avro type that a message says, and of the type that its decoder reads. What
+    Debezium's names say of times is a TIMESTAMP or a DATE, a number with a scale of its own is a STRING.
+    """
+    name = said.get("connect.name") or ".".join(filter(None, [said.get("namespace"), said.get("name")]))
+    if read == pa.int32() and name in _DATES:
+        return Reading(read, _days, pa.date32())
+    if read == pa.int64() and name in _MICROS:
+        return Reading(read, _times(_INSTANT, *_MICROS[name]), _INSTANT)
+    if read == pa.string() and name == _ZONED:
+        return Reading(read, _zoned, _INSTANT)
+    if name == _VARIABLE and pa.types.is_struct(read):
+        return Reading(read, lambda array: _decimals(map(_variable, array.to_pylist()), pa.string()), pa.string())
+    return Reading(read, _as_is, read)
+
+
+def _as_is(array: pa.Array) -> Converted:
+    return array, {}
+
+
+def _zoned(array: pa.Array) -> Converted:
+    values, doubted = converted(array, _INSTANT)
+    at = [] if doubted is None else np.flatnonzero(doubted).tolist()
+    return values, {each: f"{array[each].as_py()[:40]!r} is no TIMESTAMP" for each in at}
 
 
 def _fields(schema: bytes) -> dict[str, dict[str, Any]]:
@@ -96,12 +128,12 @@ def _times(wanted: pa.DataType, factor: int, divisor: int) -> Callable[[pa.Array
     return convert
 
 
-def _variable(value: dict[str, Any] | None) -> tuple[str | None, int]:
+def _variable(value: dict[str, Any] | None) -> tuple[str | bytes | None, int]:
     return (None, 0) if value is None else (value["value"], value["scale"] or 0)
 
 
-def _decimals(values: Iterable[tuple[str | None, int]], wanted: pa.DataType) -> Converted:
-    """Of unscaled numbers in Base64, with their scales."""
+def _decimals(values: Iterable[tuple[str | bytes | None, int]], wanted: pa.DataType) -> Converted:
+    """Of unscaled numbers, text in Base64, with their scales."""
     found: list[Decimal | str | None] = []
     why: dict[int, str] = {}
     for at, (text, scale) in enumerate(values):
@@ -113,10 +145,11 @@ def _decimals(values: Iterable[tuple[str | None, int]], wanted: pa.DataType) -> 
     return pa.array(found, wanted), why
 
 
-def _decimal(text: str, scale: int, wanted: pa.DataType) -> Decimal | str:
+def _decimal(text: str | bytes, scale: int, wanted: pa.DataType) -> Decimal | str:
     """Raises ValueError."""
     try:
-        unscaled = int.from_bytes(binascii.a2b_base64(text, strict_mode=True), "big", signed=True)
+        found = text if isinstance(text, bytes) else binascii.a2b_base64(text, strict_mode=True)
+        unscaled = int.from_bytes(found, "big", signed=True)
     except binascii.Error:
         raise ValueError(f"{text[:40]!r} is no decimal's bytes in Base64") from None
     number = Decimal(unscaled).scaleb(-scale, _EXACT)

@@ -8,6 +8,8 @@ from functools import lru_cache
 
 from bucketingest.decode.avro.growth import lenient
 from bucketingest.decode.avro.references import UnjoinableSchema, self_contained
+from bucketingest.decode.debezium.avro_schemas import row_of, said_of
+from bucketingest.decode.debezium.events import NO_EVENT
 from bucketingest.decode.message_columns import why_refused
 from bucketingest.decode.protobuf.compiled import Uncompilable, compiled, message_names
 from bucketingest.decode.registered.wire_format import WriterSchema
@@ -50,6 +52,8 @@ def with_readers_schema(resource: BucketIngest, client: RegistryClient, patience
     writer = writer_schema(found, format_.type.upper())
     if writer.why_not:
         raise UnusableSchema(f"spec.format.registry: schema {number} of the subject {subject} {writer.why_not}")
+    if format_.envelope is not None and not said_of(writer.text)[0]:
+        raise UnusableSchema(f"spec.format.registry: schema {number} of the subject {subject} has {NO_EVENT}")
     fixed = _fixed(format_, found, writer)
     if (why := why_refused(fixed)) is not None:
         raise UnusableSchema(
@@ -96,7 +100,8 @@ def _descriptors(found: RegisteredSchema) -> str:
 def _fixed(format_: Format, found: RegisteredSchema, writer: WriterSchema) -> Format:
     """The format with a schema."""
     if format_.type != "protobuf":
-        return format_.model_copy(update={"schema_text": writer.text})
+        text = writer.text if format_.envelope is None else row_of(writer.text)
+        return format_.model_copy(update={"schema_text": text})
     names = json.loads(writer.text)
     name = format_.message_name or names.get("0")
     return format_.model_copy(update={"schema_text": _descriptors(found), "message_name": name})

@@ -55,6 +55,10 @@ class RegisteredDecoder(ABC):
         that follow the id.
         """
 
+    def columns_in(self, writer: WriterSchema) -> str:
+        """The schema of what becomes a row of messages. Raises UnreadableSchema if there is none."""
+        return writer.text
+
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode the values of messages, null for one without a value. Raises UnknownSchemaIds."""
         messages, numbers, refused = with_value(messages)

@@ -148,8 +148,9 @@ class Format(SpecModel):
     envelope: Envelope | None = Field(
         default=None,
         description=(
-            "For json: messages are change events, and schema has the columns of the row. source then has a last "
-            "column __deleted, which transform.sql must select: it is no column of the table."
+            "For json without registry, and for avro with one: messages are change events, and schema has the columns "
+            "of the row. source then has a last column __deleted, which transform.sql must select: it is no column of "
+            "the table."
         ),
     )
     registry: Registry | None = Field(

@@ -103,8 +103,8 @@ def _envelope(view: View) -> Iterator[Finding]:
     if view.mapping("format.envelope") is None:
         return
     where = ("format", "envelope")
-    if view.value("format.type") not in {None, "json"} or view.value("format.registry") is not None:
-        yield where, "is for json without registry only", "format.type json"
+    if view.value("format.type") not in {None, "json" if view.value("format.registry") is None else "avro"}:
+        yield where, "is for json without registry and for avro with one", ""
     if view.value("table.orderingField") is not None:
         wrong = "is not allowed with format.envelope: the order of changes is that of the topic's offsets"
         yield ("table", "orderingField"), wrong, ""

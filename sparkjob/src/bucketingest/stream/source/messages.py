@@ -155,10 +155,13 @@ def marked_messages(
 
 
 def ids_in(batches: Iterable[pa.RecordBatch], at_most: int) -> Iterator[pa.RecordBatch]:
-    """The ids of schemas in the messages' headers, each once, in a column `id`; of too many only so many."""
+    """The ids of schemas in the headers of the messages' columns, each once, in a column `id`; of too many only so
+    many.
+    """
     found: set[int] = set()
     for block in blocks(batches):
-        found.update(ids_of(block.column(VALUE).drop_null()).tolist())
+        for column in block.columns:
+            found.update(ids_of(column.drop_null()).tolist())
         if len(found) > at_most:
             break
     found.discard(-1)

@@ -8,6 +8,7 @@ micro-batch has, asks for them, and has the micro-batch written again. That is r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -30,9 +31,11 @@ _IDS_MAX: Final = KEPT_MAX + NEW_MAX + 1
 Write = Callable[[MessageDecoder], Sequence[WriteStatus]]
 
 
-def ids_of(rows: DataFrame) -> set[int]:
-    """The ids of schemas in the messages of a micro-batch; of too many only so many. Reads all of them."""
-    found = map_in_arrow(rows.select(VALUE), lambda batches: ids_in(batches, _IDS_MAX), "id BIGINT").toArrow()
+def ids_of(rows: DataFrame, columns: Sequence[str] = (VALUE,)) -> set[int]:
+    """The ids of schemas in these columns of the messages of a micro-batch; of too many only so many. Reads all of
+    them.
+    """
+    found = map_in_arrow(rows.select(*columns), lambda batches: ids_in(batches, _IDS_MAX), "id BIGINT").toArrow()
     return set(found.column("id").to_pylist())
 
 
@@ -57,7 +60,7 @@ class RegisteredMessages:
         lookups: SchemaLookups,
         *,
         reader: str | None = None,
-        find_ids: Callable[[DataFrame], set[int]] = ids_of,
+        find_ids: Callable[[DataFrame], set[int]] | None = None,
     ) -> None:
         """`rows`: any of the source's; they are not read. `reader`: the schema of the columns, if it is to grow with
         the messages'. Raises InvalidTransform if messages cannot be decoded.
@@ -65,7 +68,7 @@ class RegisteredMessages:
         self._blocks = shape.registered_blocks(rows)
         self._shape = shape
         self._lookups = lookups
-        self._find_ids = find_ids
+        self._find_ids = find_ids or partial(ids_of, columns=shape.message_decoder(self._blocks).decoded)
         self._reader = reader
         self._covered: set[int] = set()
         self._is_first = True
@@ -99,7 +102,7 @@ class RegisteredMessages:
         for number in sorted(writers.keys() - self._covered):
             if not writers[number].why_not:
                 try:
-                    reader, names = grown(reader, writers[number].text)
+                    reader, names = grown(reader, self._blocks.columns_in(writers[number]))
                 except UnreadableSchema:  # its messages are dead letters
                     names = ()
                 if names:

@@ -15,6 +15,7 @@ from bucketingest.decode.avro.decoder import AvroDecoder
 from bucketingest.decode.avro.registered import RegisteredAvroDecoder
 from bucketingest.decode.debezium.decoder import DebeziumDecoder
 from bucketingest.decode.debezium.events import EventRules
+from bucketingest.decode.debezium.registered import RegisteredDebeziumDecoder
 from bucketingest.decode.decoder_choice import Way, has_sql, sql_refused, way_of
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.registered import RegisteredJsonDecoder
@@ -141,6 +142,8 @@ class RowShape:
             return RegisteredJsonDecoder(columns, {}, MICROS_OF[format_.timestamps])
         if format_.type == "protobuf":
             return RegisteredProtobufDecoder(read_message(format_.columns_text, format_.message_name), columns, {})
+        if (rules := self._event_rules) is not None:
+            return RegisteredDebeziumDecoder(format_.columns_text, columns, {}, rules)
         return RegisteredAvroDecoder(format_.columns_text, columns, {})
 
     def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
