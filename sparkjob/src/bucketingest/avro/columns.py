@@ -247,13 +247,13 @@ def _decimals(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> 
         cursors.leave(odd, f"decimals of {lengths[odd].max()} bytes")
         lengths = np.where(odd, 0, lengths)
     numbers = cursors.integers(lengths)
-    too_long = both(_beyond(numbers, kind.precision), present)
+    too_long = both(beyond_digits(numbers, kind.precision), present)
     if too_long.any():
         cursors.refuse(too_long, f"a decimal has more than {kind.precision} digits")
     return pa.Array.from_buffers(kind, len(cursors), [_bitmap(present), pa.py_buffer(numbers)])
 
 
-def _beyond(numbers: npt.NDArray[np.int64], digits: int) -> Bools:
+def beyond_digits(numbers: npt.NDArray[np.int64], digits: int) -> Bools:
     """Numbers of two words that have more digits."""
     low, high = numbers[:, 0], numbers[:, 1]
     limit = 10**digits

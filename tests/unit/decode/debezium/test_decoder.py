@@ -6,7 +6,7 @@ import base64
 import datetime as dt
 import json
 import pickle
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pytest
 
 from bucketingest.decode.ddl import columns_of
 from bucketingest.decode.debezium.decoder import DebeziumDecoder
-from bucketingest.decode.debezium.events import EventRules, SourceTruncated
+from bucketingest.decode.debezium.events import EventRules, SourceTruncated, images_of
 from bucketingest.decode.debezium.placeholders import UUID_FORM
 from bucketingest.decode.json.times import MICROS_OF
 from bucketingest.decode.message_columns import with_deleted
@@ -334,3 +334,102 @@ def test_days_and_texts_of_messages_without_a_schema() -> None:
     assert decoded.refused == []
     assert decoded.rows.column("d").to_pylist() == [dt.date(2026, 1, 31), None]
     assert decoded.rows.column("v").to_pylist() == [Decimal("12.34")] * 2
+
+
+def written(event: Any, *, with_schema: bool = False, lsn: int = 1) -> bytes:
+    """As Kafka's JsonConverter writes it."""
+    payload = {"before": None, "after": None, **event}
+    payload |= {
+        "source": {"lsn": lsn, "sequence": '["1","2"]'},
+        "transaction": None,
+        "op": event["op"],
+        "ts_ms": 1795763483131,
+    }
+    payload = {name: payload[name] for name in ("before", "after", "source", "transaction", "op", "ts_ms")}
+    whole = {"schema": schema_of(id={"type": "int32"}), "payload": payload} if with_schema else payload
+    return json.dumps(whole, separators=(",", ":")).encode()
+
+
+OBJECT: dict[str, Any] = {"x": 1}
+ODD_EVENTS: list[dict[str, Any]] = [
+    {"op": "c", "after": {"id": 1, "a": OBJECT, "source": OBJECT}},
+    {"op": "u", "before": {"id": 2, "a": OBJECT, "after": OBJECT}, "after": {"id": 2, "a": OBJECT, "after": OBJECT}},
+    {
+        "op": "u",
+        "before": {"id": 3, "a": OBJECT, "after": {"id": 8}, "source": OBJECT},
+        "after": {"id": 3, "a": OBJECT, "after": {"id": 8}, "source": OBJECT},
+    },
+    {"op": "c", "after": {"id": 4, "op": "d", "s": '},"source":{"op":"d"}', "t": ',"op":"c","ts_ms":1'}},
+    {"op": "u", "before": {"id": 5}, "after": {"id": 5, "s": '},"after":{'}},
+    {"op": "d", "before": {"id": 6, "n": 2}},
+    {"op": "u", "before": None, "after": {"id": 7}},
+    {"op": "r", "after": {}},
+]
+
+
+@pytest.mark.parametrize("rules", [GOES_ON, FULL])
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_images_that_are_found_by_words_are_those_of_the_whole_messages(
+    rules: EventRules, *, with_schema: bool
+) -> None:
+    usual = [written({"op": "c", "after": {"id": n, "n": n}}, with_schema=with_schema) for n in range(10, 30)]
+    for odd in ODD_EVENTS:
+        values = pa.array([*usual[:10], written(odd, with_schema=with_schema, lsn=12345), *usual[10:]], pa.binary())
+        keys = pa.nulls(len(values), pa.binary())
+        found, parsed = (images_of(values, keys, rules, parse=parse) for parse in (False, True))
+        assert (found.are_parsed, parsed.are_parsed) == (False, True)
+        ddl = "id INT, n INT, after STRING, source STRING, s STRING"
+        decoded = decoder(ddl, rules).decode(values)
+        alone = decoder(ddl, rules).decode(values.slice(10, 1))
+        row = {"id": None, "n": None, "after": None, "source": None, "s": None, "__deleted": False}
+        wanted = [row | {"id": n, "n": n} for n in range(10, 30)]
+        images = ([odd.get("before")] if odd["op"] == "d" or (rules.full and odd["op"] == "u") else []) + [
+            odd.get("after")
+        ]
+        if None in images and odd["op"] == "u":
+            images = []
+        texts = [
+            {
+                name: json.dumps(v, separators=(",", ":")) if v == OBJECT or isinstance(v, dict) else v
+                for name, v in each.items()
+            }
+            for each in images
+            if each is not None
+        ]
+        shown = [row | {name: v for name, v in each.items() if name in row} for each in texts]
+        if len(shown) == 2 or odd["op"] == "d":
+            shown[0]["__deleted"] = True
+        assert alone.rows.to_pylist() == shown
+        assert decoded.rows.to_pylist() == [*wanted[:10], *shown, *wanted[10:]]
+        assert len(decoded.refused) == len(alone.refused)
+
+
+def test_an_operation_that_the_source_has_is_none() -> None:
+    text = b'{"before":null,"after":{"id":1},"source":{"lsn":1,"op":"c"},"ts_ms":1795763483131}'
+    decoded = decoder("id INT").decode(pa.array([text] * 3, pa.binary()))
+    assert [each.number for each in decoded.refused] == [0, 1, 2]
+    assert "it has no op" in decoded.refused[0].why
+
+
+def test_a_message_that_is_cut_off_is_none_of_the_usual_ones() -> None:
+    good = written({"op": "c", "after": {"id": 1}})
+    decoded = decoder("id INT").decode(pa.array([good, good[:-1], good[:-20], good + b"}", good], pa.binary()))
+    assert decoded.numbers(5).tolist() == [0, 4]
+    assert [each.number for each in decoded.refused] == [1, 2, 3]
+
+
+def test_decimals_in_base64_are_those_that_python_reads() -> None:
+    def text(number: int, size: int) -> str:
+        return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
+
+    numbers = [0, -1, 1234, 127, 128, -128, -129, 2**62, 10**37 - 1, -(10**37) + 1]
+    texts = [text(number, (number.bit_length() + 8) // 8) for number in numbers] + [text(5, 16), text(-5, 17), None]
+    bad = ["", "A", "AA=A", "=AAA", "A===", "AAA!", text(10**38, 17)]
+    said = {**DECIMAL, "parameters": {"scale": "2"}}
+    for given in (texts, [*texts, *bad]):
+        events = [{"schema": schema_of(v=said), "payload": {"op": "c", "after": {"v": each}}} for each in given]
+        decoded = decode("v DECIMAL(38,2)", *events)
+        wanted = [Decimal(each).scaleb(-2, Context(prec=40)) for each in [*numbers, 5, -5]]
+        empty = [Decimal(0)] if "" in given else []
+        assert decoded.rows.column("v").to_pylist() == [*wanted, None, *empty]
+        assert len(decoded.refused) == len(given) - len(texts) - len(empty)

@@ -55,12 +55,16 @@ class DebeziumDecoder:
         """Decode messages by their values, null for one without a value, and keys; without keys a message without a
         value is nothing. Raises SourceTruncated.
         """
-        images = images_of(messages, pa.nulls(len(messages), pa.binary()) if keys is None else keys, self._rules)
-        why: dict[int, str] = {each.number: each.why for each in images.refused}
+        keys = pa.nulls(len(messages), pa.binary()) if keys is None else keys
+        images = images_of(messages, keys, self._rules)
+        why: dict[int, str] = {}
         parts = list(self._parts(images, why))
+        if why and not images.are_parsed:
+            images, why = images_of(messages, keys, self._rules, parse=True), {}
+            parts = list(self._parts(images, why))
+        why |= {each.number: each.why for each in images.refused}
         rows, places = _together(parts, self._images)
-        numbers = np.array(images.numbers, np.int64)[places]
-        deletes = pa.array(np.array(images.deletes, np.bool_)[places])
+        numbers, deletes = images.numbers[places], pa.array(images.deletes[places])
         if why:
             kept = ~np.isin(numbers, list(why))
             rows, numbers, deletes = rows.filter(pa.array(kept)), numbers[kept], deletes.filter(pa.array(kept))
@@ -70,32 +74,27 @@ class DebeziumDecoder:
 
     def _parts(self, images: Images, why: dict[int, str]) -> Iterator[_Part]:
         """Rows, schema by schema; adds to `why`, by the number of the message, why others are none."""
-        schemas = dict.fromkeys(images.schemas)
-        for schema in schemas:
-            places = np.arange(len(images.texts))
-            if len(schemas) > 1:
-                places = np.flatnonzero([each == schema for each in images.schemas])
-            yield self._part(images, schema, places, why)
+        for schema, places in images.schemas.items():
+            if len(places):
+                yield self._part(images, schema, places, why)
 
     def _part(self, images: Images, schema: bytes, places: Places, why: dict[int, str]) -> _Part:
-        texts = images.texts
-        if len(places) != len(texts):
-            texts = [texts[at] for at in places.tolist()]
+        texts = images.texts if len(places) == len(images.texts) else images.texts.take(pa.array(places))
         for at, name in placeholders_in(texts, self._images.names).items():
             if not images.deletes[places[at]]:
-                why[images.numbers[places[at]]] = WHY.format(name)
+                why[int(images.numbers[places[at]])] = WHY.format(name)
         decoder, readings = self._reader(schema)
-        decoded = decoder.decode(pa.array(texts, pa.binary()))
+        decoded = decoder.decode(texts)
         for each in decoded.refused:
             hint = _BASE64 if "DECIMAL" in each.why and schema == NOTHING else ""
-            why.setdefault(images.numbers[places[each.number]], f"{each.why}{hint}")
+            why.setdefault(int(images.numbers[places[each.number]]), f"{each.why}{hint}")
         places = places[decoded.numbers(len(texts))]
         columns = []
         for field, reading, column in zip(self._images, readings, decoded.rows.columns, strict=True):
             values, bad = reading.convert(column)
             columns.append(values)
             for at, text in bad.items():
-                why.setdefault(images.numbers[places[at]], f"field {field.name}: {text}")
+                why.setdefault(int(images.numbers[places[at]]), f"field {field.name}: {text}")
         return _Part(pa.RecordBatch.from_arrays(columns, schema=self._images), places, decoded.one_by_one)
 
     def _make_reader(self, schema: bytes) -> tuple[JsonDecoder, list[Reading]]:

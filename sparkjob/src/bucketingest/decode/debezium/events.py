@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from bucketingest.decode.debezium.usual import Found, Places, Usual, slices
 from bucketingest.decode.rows import Refused
 from bucketingest.errors import BucketIngestError
 
@@ -20,6 +23,8 @@ NOTHING: Final = b""
 _NULL: Final = b"null"
 _ABSENT: Final = (NOTHING, _NULL)
 _UPSERTS: Final = frozenset("cru")
+_LOOKED_AT: Final = 8
+"""Messages of a block."""
 _OTHER_MESSAGES: Final = ({"status", "id", "event_count"}, {"ddl", "databaseName"})
 """Members of transaction markers and of schema changes; a heartbeat has nothing but `ts_ms`."""
 NO_EVENT: Final = "no change event of Debezium: it has no op; flat rows, as of ExtractNewRecordState, need no envelope"
@@ -66,16 +71,13 @@ class EventRules:
 
 
 @dataclass(slots=True)
-class Images:
-    """Images of rows in the order of their messages; one message may have two."""
+class _Parsed:
+    """Images of messages that were parsed one by one, in their order; one message may have two."""
 
     numbers: list[int] = field(default_factory=list)
-    """Of the message, in the block."""
     texts: list[bytes] = field(default_factory=list)
-    """Each as JSON."""
     deletes: list[bool] = field(default_factory=list)
     schemas: list[bytes] = field(default_factory=list)
-    """What the message says of its types, as JSON; `NOTHING` if it says nothing."""
     refused: list[Refused] = field(default_factory=list)
 
     def add(self, number: int, image: bytes, schema: bytes, *, deletes: bool) -> None:
@@ -86,20 +88,103 @@ class Images:
         self.schemas.append(schema)
 
 
-def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules) -> Images:
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Images of rows in the order of their messages; one message may have two."""
+
+    numbers: npt.NDArray[np.int64]
+    """Of the message, in the block."""
+    texts: pa.BinaryArray
+    """Each as JSON."""
+    deletes: npt.NDArray[np.bool_]
+    schemas: dict[bytes, npt.NDArray[np.int64]]
+    """What messages say of their types, as JSON, `NOTHING` if they say nothing; and the places of the images of each.
+    """
+    refused: list[Refused]
+    are_parsed: bool
+    """Each message was parsed as a whole; else an image that is no object may be cut out of one that is."""
+
+
+def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules, *, parse: bool = False) -> Images:
     """The images of the messages. What a delete deletes is said by its key, unless each `before` is complete: its other
-    columns may have values that are made up.
+    columns may have values that are made up. `parse`: all of each message, see `usual`.
 
     A message without a value deletes its key too: where a topic is compacted nothing else is left of a delete. Behind
     its delete it is nothing, and if a delete needs more than the key. Raises SourceTruncated.
     """
-    found = Images()
+    data, offsets = _text_of(messages)
+    numbers = starts = ends = np.zeros(0, np.int64)
+    deletes, seen = np.zeros(0, np.bool_), NOTHING
+    if not parse and (usual := _usual(messages)) is not None:
+        seen = NOTHING if usual.schema == _NULL else usual.schema
+        numbers, starts, ends, deletes = _wanted(usual.find(messages, data, offsets), rules)
+    is_found = np.zeros(len(messages), np.bool_)
+    is_found[numbers] = True
+    found = _parsed(messages, keys, np.flatnonzero(~is_found), rules)
+    texts = slices(data, starts, ends)
+    schemas = {seen: np.arange(len(numbers))}
+    if found.numbers:
+        both = np.append(numbers, np.array(found.numbers, np.int64))
+        order = np.argsort(both, kind="stable")
+        numbers, deletes = both[order], np.append(deletes, np.array(found.deletes, np.bool_))[order]
+        texts = pa.concat_arrays([texts, pa.array(found.texts, pa.binary())]).take(pa.array(order))
+        said = [seen] * len(starts) + found.schemas
+        codes = {schema: code for code, schema in enumerate(dict.fromkeys(said))}
+        coded = np.array([codes[each] for each in said])[order] if len(codes) > 1 else np.zeros(len(order), np.int64)
+        schemas = {schema: np.flatnonzero(coded == code) for schema, code in codes.items()}
+    return Images(numbers, texts, deletes, schemas, found.refused, not len(starts))
+
+
+def _text_of(messages: pa.BinaryArray) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """The messages one behind the other, where each begins, and where the last one ends."""
+    _, places, data = messages.buffers()
+    if places is None or data is None:
+        return b"", np.zeros(len(messages) + 1, np.int64)
+    offsets = np.frombuffer(places, np.int32, len(messages) + 1, messages.offset * 4).astype(np.int64)
+    first = int(offsets[0])
+    return data.slice(first, int(offsets[-1]) - first).to_pybytes(), offsets - first
+
+
+def _usual(messages: pa.BinaryArray) -> Usual | None:
+    """How messages of the block are, if one of a few shows it: any may be the odd one."""
+    some = [each for each in messages[:: len(messages) // _LOOKED_AT + 1].to_pylist() if each is not None]
+    for message in some:
+        try:
+            event = _decode(message)
+        except msgspec.DecodeError:
+            continue
+        if event.payload is not None:
+            schema = None if event.payload is msgspec.UNSET else bytes(event.schema)
+            if (found := Usual.of(message, schema, some)) is not None:
+                return found
+    return None
+
+
+def _wanted(found: Found, rules: EventRules) -> tuple[Places, Places, Places, npt.NDArray[np.bool_]]:
+    """Of those images that count: message, beginning, end, and whether it is deleted."""
+    is_update = found.ops == ord("u")
+    kept = is_update | (found.ops == ord("c")) | (found.ops == ord("r"))
+    old = is_update & found.has_before if rules.full else np.zeros(len(kept), np.bool_)
+    if rules.full:
+        kept &= ~is_update | old
+    # Of each message first the image before, then the one after.
+    both = np.ravel(np.column_stack([old, kept]))
+    starts, ends = (np.ravel(np.column_stack(each)) for each in zip(found.before, found.after, strict=True))
+    numbers = np.repeat(found.numbers, 2)
+    return numbers[both], starts[both], ends[both], (np.arange(len(both)) % 2 == 0)[both]
+
+
+def _parsed(
+    messages: pa.BinaryArray, keys: pa.BinaryArray, numbers: npt.NDArray[np.int64], rules: EventRules
+) -> _Parsed:
+    """The images of these messages."""
+    found = _Parsed()
     schema = NOTHING
-    kept = frozenset("cr" if rules.full else "cru")
-    numbers, texts, schemas = found.numbers.append, found.texts.append, found.schemas.append
-    deletes = found.deletes.append
     deleted: bytes | None = None
-    for number, message in enumerate(messages.to_pylist()):
+    last = -1
+    some = messages if len(numbers) == len(messages) else messages.take(pa.array(numbers))
+    for number, message in zip(numbers.tolist(), some.to_pylist(), strict=True):
+        deleted, last = deleted if number == last + 1 else None, number
         if message is None:
             key = None if rules.full else keys[number].as_py()
             if key not in (None, deleted) and not _take_key(key, NOTHING, number, found):
@@ -118,13 +203,7 @@ def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules)
             said, event = bytes(event.schema), event.payload
             said = schema if said == schema else NOTHING if said == _NULL else said
             schema = said  # the same object for equal ones: it is hashed once
-        after = bytes(event.after)
-        if event.op in kept and after not in _ABSENT:
-            numbers(number)  # as `Images.add` does: most messages come here
-            texts(after)
-            schemas(said)
-            deletes(False)  # noqa: FBT003 - a list's
-        elif event.op == "d" and not rules.full and _take_key(keys[number].as_py(), said, number, found):
+        if event.op == "d" and not rules.full and _take_key(keys[number].as_py(), said, number, found):
             deleted = keys[number].as_py()
         elif (why := _take(event, said, number, rules, found)) is not None:
             if event.op is None and is_no_data(set(_event(message))):
@@ -135,7 +214,7 @@ def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules)
     return found
 
 
-def _take_key(key: bytes | None, schema: bytes, number: int, found: Images) -> bool:
+def _take_key(key: bytes | None, schema: bytes, number: int, found: _Parsed) -> bool:
     """Add the key as an image to delete; or say that it is no object. `schema`: if the key has none of its own."""
     try:
         said = _decode_key(key or NOTHING)
@@ -150,14 +229,15 @@ def _take_key(key: bytes | None, schema: bytes, number: int, found: Images) -> b
     return True
 
 
-def _take(event: _Event, schema: bytes, number: int, rules: EventRules, found: Images) -> str | None:
+def _take(event: _Event, schema: bytes, number: int, rules: EventRules, found: _Parsed) -> str | None:
     """Add the event's images; or why there are none."""
     before, after = bytes(event.before), bytes(event.after)
     has_before, has_after = before not in _ABSENT, after not in _ABSENT
     if (why := refusal_of(event.op, rules, has_before=has_before, has_after=has_after)) is not None:
         return why
     if event.op in _UPSERTS:
-        found.add(number, before, schema, deletes=True)
+        if event.op == "u" and rules.full:
+            found.add(number, before, schema, deletes=True)
         found.add(number, after, schema, deletes=False)
     elif event.op == "d":
         if rules.full and is_only_key(_object(before), rules.key):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -50,11 +50,10 @@ WHY: Final = (
 )
 
 
-def placeholders_in(images: Sequence[bytes], columns: Sequence[str]) -> dict[int, str]:
-    """The numbers of images that have a placeholder in a column, and each column's name."""
-    text = b"".join(images)  # one look at all of them: most blocks have none
+def placeholders_in(images: pa.BinaryArray, columns: Sequence[str]) -> dict[int, str]:
+    """The numbers of images in JSON that have a placeholder in a column, and each column's name."""
     found: dict[int, str] = {}
-    for number, image in enumerate(images) if any(each in text for each in _SEEN) else ():
+    for number, image in enumerate(images.to_pylist()) if _has(images.buffers()[2], _SEEN) else ():
         if not any(each in image for each in _SEEN):
             continue
         try:
@@ -71,16 +70,17 @@ def placeholders_in_columns(columns: Mapping[str, pa.Array]) -> dict[int, str]:
     """The rows that have a placeholder in a column, and each column's name."""
     found: dict[int, str] = {}
     for name, column in columns.items():
-        if pa.types.is_primitive(column.type) or not any(map(_may_have, column.buffers())):
+        if pa.types.is_primitive(column.type) or not any(_has(each, _SEEN_IN_COLUMNS) for each in column.buffers()):
             continue
         for number in np.flatnonzero(list(map(_is_placeholder, column.to_pylist()))).tolist():
             found.setdefault(number, name)
     return found
 
 
-def _may_have(buffer: pa.Buffer | None) -> bool:
+def _has(buffer: pa.Buffer | None, words: Iterable[bytes]) -> bool:
+    """Whether a word is anywhere: most blocks have none."""
     data = b"" if buffer is None else buffer.to_pybytes()
-    return any(each in data for each in _SEEN_IN_COLUMNS)
+    return any(each in data for each in words)
 
 
 def _is_placeholder(value: Any) -> bool:

@@ -14,9 +14,12 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.avro.columns import beyond_digits
+from bucketingest.avro.cursors import Cursors, padded
 from bucketingest.decode.json.columns import converted
 from bucketingest.years import MICROS_MAX, MICROS_MIN
 
@@ -38,6 +41,11 @@ _INSTANT: Final = pa.timestamp("us", "UTC")
 _DECIMAL: Final = f"{_CONNECT}Decimal"
 _VARIABLE: Final = f"{_DEBEZIUM}data.VariableScaleDecimal"
 _VARIABLE_TYPE: Final = pa.struct([("scale", pa.int32()), ("value", pa.string())])
+_CODES: Final = np.full(256, 255, np.uint8)
+"""Of Base64's letters; `=` and all others are beyond them."""
+_CODES[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")] = np.arange(64)
+_LETTER_MAX: Final = 63
+_DECIMAL_BYTES: Final = 16
 _EXACT: Final = Context(prec=2000)
 
 
@@ -67,9 +75,7 @@ def _reading(wanted: pa.DataType, said: dict[str, Any] | None) -> Reading:
     if said is not None and (pa.types.is_decimal(wanted) or pa.types.is_string(wanted)):
         if name == _DECIMAL:
             scale = int(said.get("parameters", {}).get("scale", 0))
-            return Reading(
-                pa.string(), lambda array: _decimals(((text, scale) for text in array.to_pylist()), wanted), wanted
-            )
+            return Reading(pa.string(), lambda array: _of_base64(array, scale, wanted), wanted)
         if name == _VARIABLE:
             return Reading(_VARIABLE_TYPE, lambda array: _decimals(map(_variable, array.to_pylist()), wanted), wanted)
     return Reading(wanted, _as_is, wanted)
@@ -143,6 +149,46 @@ def _decimals(values: Iterable[tuple[str | bytes | None, int]], wanted: pa.DataT
             found.append(None)
             why[at] = str(error)
     return pa.array(found, wanted), why
+
+
+def _of_base64(array: pa.StringArray, scale: int, wanted: pa.DataType) -> Converted:
+    """Unscaled numbers in Base64, those of the usual form all at once."""
+    if not pa.types.is_decimal(wanted) or wanted.scale != scale or not len(array):
+        return _decimals(((text, scale) for text in array.to_pylist()), wanted)
+    found, sure = _integers(array)
+    has_text = array.is_valid().to_numpy(zero_copy_only=False)
+    sure &= ~beyond_digits(found, wanted.precision)
+    values = pa.Array.from_buffers(wanted, len(array), [pa.array(has_text & sure).buffers()[1], pa.py_buffer(found)])
+    odd = np.flatnonzero(has_text & ~sure)
+    if not len(odd):
+        return values, {}
+    others, why = _decimals(((text, scale) for text in array.take(pa.array(odd)).to_pylist()), wanted)
+    mask = pa.array(has_text & ~sure)
+    return pc.replace_with_mask(values, mask, others), {int(odd[at]): text for at, text in why.items()}
+
+
+def _integers(array: pa.StringArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The numbers as a lower and an upper word, and which are surely so."""
+    texts = pc.fill_null(array, "")
+    buffers: list[Any] = texts.buffers()
+    offsets = np.frombuffer(buffers[1], np.int32, len(texts) + 1, texts.offset * 4).astype(np.int64)
+    codes = _CODES[np.frombuffer(buffers[2] or b"", np.uint8)[offsets[0] : offsets[-1]]]
+    offsets -= offsets[0]
+    lengths = np.diff(offsets)
+    if (lengths & 3).any():
+        return np.zeros((len(texts), 2), np.int64), np.zeros(len(texts), np.bool_)
+    first, second, third, fourth = codes.reshape(-1, 4).T
+    data = np.column_stack([first << 2 | second >> 4, second << 4 | third >> 2, third << 6 | fourth]).ravel()
+    ends = np.maximum(offsets[1:], 2)
+    padding = (lengths > 0) * ((codes.take(ends - 1) > _LETTER_MAX) * (1 + (codes.take(ends - 2) > _LETTER_MAX)))
+    odd = np.bincount(
+        np.searchsorted(offsets[1:], np.flatnonzero(codes > _LETTER_MAX), side="right"), minlength=len(texts)
+    )
+    sizes = lengths // 4 * 3 - padding
+    sure = (odd == padding) & (sizes > 0) & (sizes <= _DECIMAL_BYTES)
+    starts = offsets[:-1] // 4 * 3
+    cursors = Cursors(padded(data, 0, len(data)), starts, starts + sizes)
+    return cursors.integers(np.where(sure, sizes, 0)), sure
 
 
 def _decimal(text: str | bytes, scale: int, wanted: pa.DataType) -> Decimal | str:
