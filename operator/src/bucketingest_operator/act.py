@@ -31,7 +31,6 @@ from bucketingest_operator.decide.plan import (
 from bucketingest_operator.decide.spec_changes import may_write
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, NotFound, Object
 from bucketingest_operator.kube.attempt_start import start_attempt
-from bucketingest_operator.kube.creation import CreationRefused, create_all
 from bucketingest_operator.kube.kinds import (
     BUCKET_INGESTS,
     CONFIG_MAPS,
@@ -41,7 +40,7 @@ from bucketingest_operator.kube.kinds import (
     SERVICES,
     Kind,
 )
-from bucketingest_operator.kube.leaders_api import LeadersApi
+from bucketingest_operator.kube.leaders_api import CreationRefused, LeadersApi, create_all
 from bucketingest_operator.manifests.attempt_objects import (
     ATTEMPT_LABEL,
     PREFLIGHT_ROLE,

@@ -18,9 +18,8 @@ from bucketingest_operator.decide.plan import Action, AddFinalizer, CreateRollba
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan, without_secrets
 from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound, Object
-from bucketingest_operator.kube.creation import CreationRefused
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS
-from bucketingest_operator.kube.leaders_api import NotLeader
+from bucketingest_operator.kube.leaders_api import CreationRefused, NotLeader
 from bucketingest_operator.observation import CreationRefusal, Observation, Refusal
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.observe import Observer

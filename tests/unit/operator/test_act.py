@@ -26,8 +26,7 @@ from bucketingest_operator.decide.plan import (
     WriteStatus,
 )
 from bucketingest_operator.kube.api import AlreadyExists, ApiError, Conflict, NotFound
-from bucketingest_operator.kube.creation import CreationRefused
-from bucketingest_operator.kube.leaders_api import NotLeader
+from bucketingest_operator.kube.leaders_api import CreationRefused, NotLeader
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.resource import FINALIZER
 from support.operator.observations import NAMES, UID, bucket_ingest, input_of

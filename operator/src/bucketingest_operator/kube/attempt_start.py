@@ -9,9 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from bucketingest_operator.kube.api import AlreadyExists, NotFound, Object
-from bucketingest_operator.kube.creation import CreationRefused, create, create_all
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, NETWORK_POLICIES, PODS
-from bucketingest_operator.kube.leaders_api import LeadersApi
+from bucketingest_operator.kube.leaders_api import CreationRefused, LeadersApi, create, create_all
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, RPC_PART, UID_LABEL, Manifests
 from bucketingest_operator.manifests.spark_ports import SECRET_BYTES, SECRET_NAME_BYTES
 from bucketingest_operator.observation import AttemptInput

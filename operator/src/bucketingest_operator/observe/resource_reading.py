@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.model import BucketIngest
-from bucketingest.spec.reading.load import parse_object
+from bucketingest.spec.reading.load import parse_object, without_unknown
 from bucketingest.spec.reading.plain_text import plain
-from bucketingest.spec.reading.unknown import without_unknown
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.spec_changes import table_key, with_image
 from bucketingest_operator.manifests.attempt_input import NONCE_MAX

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from bucketingest.hudi.table.file_view import Group
-from bucketingest.hudi.timeline.heartbeat_renewal import beating
+from bucketingest.hudi.timeline.heartbeat import beating
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.propose import propose

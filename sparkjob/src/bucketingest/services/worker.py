@@ -26,7 +26,7 @@ from bucketingest.hudi.damage.look import damage_of_table
 from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.table import load_table
-from bucketingest.hudi.timeline.heartbeat_renewal import beating
+from bucketingest.hudi.timeline.heartbeat import beating
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.lease.guard import StoredLease, lease_and_lock
 from bucketingest.services.archive.choose import ArchiveRules

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 import stamina
 
-from bucketingest.hudi.timeline.heartbeat_renewal import beating
+from bucketingest.hudi.timeline.heartbeat import beating
 from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import (

@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from bucketingest.hudi.timeline.heartbeat import last_beat
-from bucketingest.hudi.timeline.heartbeat_renewal import beating
+from bucketingest.hudi.timeline.heartbeat import beating, last_beat
 from bucketingest.storage import Storage, open_storage
 from support.storage.flaky_storage import FlakyStorage
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from bucketingest_operator.kube.api import AlreadyExists, ApiError, NotFound
-from bucketingest_operator.kube.creation import CreationRefused
+from bucketingest_operator.kube.leaders_api import CreationRefused
 from support.operator.observations import NAMES
 from support.operator.recorded_actions import START, Acting, RecordingApi
 

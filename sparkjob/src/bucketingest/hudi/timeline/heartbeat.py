@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from bucketingest.hudi.naming import HEARTBEAT_DIRECTORY
-from bucketingest.storage.errors import NotFound
+from bucketingest.storage.errors import NotFound, StorageError
 from bucketingest.storage.interface import Storage
+
+log = logging.getLogger(__name__)
 
 INTERVAL = timedelta(seconds=60)
 """Time between beats: Hudi 1.2.0's default of hoodie.client.heartbeat.interval_in_ms."""
@@ -46,3 +52,27 @@ def is_expired(
 def stop(storage: Storage, instant_time: str) -> None:
     """Remove the heartbeat: after completion, or as the last step of a rollback."""
     storage.delete(heartbeat_path(instant_time))
+
+
+@contextmanager
+def beating(storage: Storage, instant: str, interval: timedelta = INTERVAL, content: bytes = b"") -> Iterator[None]:
+    """Renew the instant's heartbeat after each interval, on a thread that ends with the context.
+
+    A failed beat is not retried before the next one: by Hudi's default two may be missing.
+    """
+    ended = threading.Event()
+
+    def beat_on() -> None:
+        while not ended.wait(interval.total_seconds()):
+            try:
+                beat(storage, instant, content)
+            except StorageError as error:
+                log.warning("missed a heartbeat", extra={"instant": instant, "reason": str(error)})
+
+    thread = threading.Thread(target=beat_on, name=f"heartbeat-{instant}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

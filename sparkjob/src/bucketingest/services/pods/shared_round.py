@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from bucketingest.hudi.timeline.heartbeat_renewal import beating
+from bucketingest.hudi.timeline.heartbeat import beating
 from bucketingest.services.compaction.records import CompactionJournal
 from bucketingest.services.compaction.rounds import RoundExecutor
 from bucketingest.services.errors import RoundEnded

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from bucketingest.spec.base import SpecModel
 from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.fields.schema import inlined_schema
 from bucketingest.spec.model import KIND, BucketIngest, BucketIngestSpec
-from bucketingest.spec.problems import problems_of
-from bucketingest.spec.reading.unknown import without_unknown
+from bucketingest.spec.problems import Location, field_name, problems_of
 from bucketingest.spec.reading.yaml_documents import Document, read_documents
 
 MAX_FILE_BYTES: Final = 3 * 1024 * 1024
@@ -124,3 +124,25 @@ def _the_one(documents: list[Document], source: str) -> Document:
         problem = Problem("", "is not a mapping", "apiVersion, kind, metadata, spec", line=document.line)
         raise SpecError([problem], source)
     return document
+
+
+def without_unknown(model: type[SpecModel], document: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """A document without the fields that a model does not know, and their names as users write them. Pure."""
+    found: list[str] = []
+    known = _named(document, inlined_schema(model), (), found)
+    return known, tuple(found)
+
+
+def _named(node: Any, schema: Mapping[str, Any], where: Location, found: list[str]) -> Any:
+    fields = schema.get("properties")
+    if isinstance(node, Mapping) and fields:
+        found += [field_name((*where, str(name))) for name in node if name not in fields]
+        return {
+            name: _named(value, fields[name], (*where, name), found) for name, value in node.items() if name in fields
+        }
+    values = schema.get("additionalProperties")
+    if isinstance(node, Mapping) and isinstance(values, Mapping):
+        return {name: _named(value, values, (*where, name), found) for name, value in node.items()}
+    if isinstance(node, list) and "items" in schema:
+        return [_named(each, schema["items"], (*where, index), found) for index, each in enumerate(node)]
+    return node
