@@ -170,8 +170,9 @@ TABLE: Final = (
         f"max {_BY} (bucketingest_catalog_behind_seconds) > 900",
         "5m",
         f"{_WHO}: a catalog has been behind the table for {{{{ $value | humanizeDuration }}}}",
-        "A catalog of spec.catalogs does not take new partitions or columns, or does not have the table at all. Rows "
-        "are committed, but engines that find the table there do not see all of them, and say nothing.",
+        "A catalog of spec.catalogs does not take new partitions, columns or base files, or does not have the table at "
+        "all. Rows are committed, but engines that find the table there do not see all of them, and say nothing. With "
+        "an Iceberg catalog cleans wait, too.",
     ),
     Alert(
         "BucketIngestCommitsRolledBack",

@@ -14,7 +14,7 @@ import pytest
 
 from bucketingest.catalog.errors import CatalogError, CatalogRefused
 from bucketingest.catalog.hive import HiveConnection
-from bucketingest.catalog.sync import Target, drop_table, sync_table
+from bucketingest.catalog.sync import HudiTarget, drop_table, sync_table
 from bucketingest.catalog.table_state import TableState, hadoop_location
 from bucketingest.exit_codes import ExitCode
 from bucketingest.storage import Storage, open_storage
@@ -40,8 +40,8 @@ def sync(metastore: Metastore, storage: Storage, name: str, database: str = "def
     return str(sync_table(storage, state, target(metastore, name, database)))
 
 
-def target(metastore: Metastore, name: str, database: str = "default") -> Target:
-    return Target("", partial(HiveConnection.open, metastore.uri, database), name, "all")
+def target(metastore: Metastore, name: str, database: str = "default") -> HudiTarget:
+    return HudiTarget("", partial(HiveConnection.open, metastore.uri, database), name, "all")
 
 
 def test_registered_by_us_is_registered_by_hudis_tool_and_each_leaves_the_others_work_alone(

@@ -15,7 +15,7 @@ from moto import mock_aws
 
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
 from bucketingest.catalog.glue import GlueConnection
-from bucketingest.catalog.sync import Target, drop_table, sync_table
+from bucketingest.catalog.sync import HudiTarget, drop_table, sync_table
 from bucketingest.catalog.table_state import TableState, hadoop_location
 from bucketingest.storage import Storage, open_storage
 from support.catalogs.tables import SyncedTable
@@ -37,8 +37,8 @@ def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield client
 
 
-def target(database: str = "lake") -> Target:
-    return Target("", lambda: replace(GlueConnection.open("eu-west-1", database), slice_size=2), "orders", "all")
+def target(database: str = "lake") -> HudiTarget:
+    return HudiTarget("", lambda: replace(GlueConnection.open("eu-west-1", database), slice_size=2), "orders", "all")
 
 
 def sync(storage: Storage, database: str = "lake") -> str:
@@ -75,7 +75,7 @@ def test_a_table_its_partitions_and_its_columns_are_registered_and_taken_off(glu
 
 
 def test_wherever_a_change_ends_the_next_sync_completes_it(glue: Any, tmp_path: Path) -> None:
-    def at(name: str, calls: int) -> Target:
+    def at(name: str, calls: int) -> HudiTarget:
         """The same catalog; its calls fail after so many."""
         left = iter(range(calls))
 
@@ -88,7 +88,7 @@ def test_wherever_a_change_ends_the_next_sync_completes_it(glue: Any, tmp_path: 
             connection._client.meta.events.register("before-parameter-build.glue", count)
             return connection
 
-        return Target("", opened, name, "snapshot")
+        return HudiTarget("", opened, name, "snapshot")
 
     def registered(name: str) -> list[Any]:
         table = glue.get_table(DatabaseName="lake", Name=name)["Table"]

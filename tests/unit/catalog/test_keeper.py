@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.catalog.keeper import COMPARE_EVERY, LOOK_EVERY, CatalogKeeper, CatalogState
-from bucketingest.catalog.sync import Target
+from bucketingest.catalog.sync import HudiTarget
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import open_storage
@@ -36,7 +36,7 @@ class Job:
         self.storage = open_storage(str(base))
         self.keeper = CatalogKeeper(
             self.storage,
-            Target("memory", self._open, "t", "snapshot"),
+            HudiTarget("memory", self._open, "t", "snapshot"),
             self.states.append,
             lambda: self.commits,
             lambda: self.now,
@@ -110,7 +110,7 @@ def test_a_commit_that_is_archived_before_it_was_looked_at_leads_to_a_comparison
     def gone(*_: object) -> set[str]:
         raise NotFound("archived")
 
-    monkeypatch.setattr("bucketingest.catalog.keeper.written_partitions", gone)
+    monkeypatch.setattr("bucketingest.catalog.sync.written_partitions", gone)
     job.keeper.step()
     assert job.partitions() == {"a", "b", "c"}
 
@@ -126,3 +126,33 @@ def test_a_defect_ends_nothing(job: Job) -> None:
     job.catalog.tables = None  # type: ignore[assignment]
     job.keeper.step()
     assert "AttributeError" in (job.states[-1].problem or "")
+
+
+def test_a_clean_waits_until_a_catalog_that_names_files_is_up_to_date_with_what_superseded_them(job: Job) -> None:
+    at = 0.0
+    target = HudiTarget("memory", job._open, "t", "snapshot", names_files=True)
+    keeper = CatalogKeeper(
+        job.storage, target, job.states.append, lambda: job.commits, lambda: job.now, forward=lambda: at
+    )
+    assert job.keeper.lets_clean(at), "this one names none"
+    assert not keeper.lets_clean(at)
+    at = 1.0
+    job.catalog.fails_after = 0
+    keeper.step()
+    assert not keeper.lets_clean(0.0), "it failed"
+    job.catalog.fails_after = None
+    keeper.step()
+    assert keeper.lets_clean(0.0)
+    assert not keeper.lets_clean(1.0), "superseded while it looked"
+    at = 2.0
+    keeper.step()
+    assert keeper.lets_clean(1.0), "there was nothing new since"
+
+
+def test_a_partition_in_which_files_changed_is_looked_at_each_time(job: Job) -> None:
+    target = HudiTarget("memory", job._open, "t", "snapshot", names_files=True)
+    keeper = CatalogKeeper(job.storage, target, job.states.append, lambda: job.commits, lambda: job.now)
+    for opened in (1, 2, 3):
+        keeper.step()
+        assert job.opened == opened
+        job.commit("b")

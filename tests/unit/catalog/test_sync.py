@@ -11,7 +11,7 @@ import pytest
 from bucketingest.catalog.changes import altered, same_place
 from bucketingest.catalog.columns import Column
 from bucketingest.catalog.errors import CatalogError, CatalogRefused
-from bucketingest.catalog.sync import Target, drop_table, sync_table
+from bucketingest.catalog.sync import HudiTarget, drop_table, sync_table
 from bucketingest.catalog.table_state import TableState, hadoop_location
 from bucketingest.catalog.wanted import CatalogTable, wanted_tables
 from bucketingest.storage import Storage, open_storage
@@ -37,8 +37,8 @@ def storage(tmp_path: Path) -> Storage:
     return open_storage(str(tmp_path / "t"))
 
 
-def target(catalog: MemoryCatalog) -> Target:
-    return Target("", catalog.opened(), "t", "all")
+def target(catalog: MemoryCatalog) -> HudiTarget:
+    return HudiTarget("", catalog.opened(), "t", "all")
 
 
 def sync(storage: Storage, catalog: MemoryCatalog, *, dry_run: bool = False) -> str:

@@ -317,3 +317,23 @@ def test_a_clean_whose_job_has_lost_the_table_changes_nothing_and_ends_the_job()
     with pytest.raises(LeaseLost):  # as soon as there is something to delete
         write_and_compact(job, services)
     assert not [each for each in job.table.timeline().instants if each.action == CLEAN]
+
+
+def test_a_clean_waits_for_catalogs_and_learns_when_files_were_superseded_last() -> None:
+    job = Job(tidies=True)
+    asked: list[float] = []
+
+    def never(superseded_at: float) -> bool:
+        asked.append(superseded_at)
+        return False
+
+    job.lets_clean = never
+    services = job.services()
+    job.pass_time(services, looks=2)
+    assert job.compactions == 1
+    assert not any(isinstance(each, Tidy) for each in job.requests)
+    assert asked[0] < asked[-1] <= job.now, "a compaction supersedes files"
+    job.lets_clean = lambda _: True
+    with pytest.raises(LeaseLost):  # the clean begins, without a lease here
+        job.pass_time(services, looks=1)
+    assert any(isinstance(each, Tidy) for each in job.requests)

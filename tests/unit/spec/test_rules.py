@@ -285,8 +285,14 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
         ),
         pytest.param(
             {"spec.catalogs": [{"glue": {"region": "eu-west-1", "database": "lake"}}, {}]},
-            "spec.catalogs[1]: has none; allowed: exactly one of hive, glue",
+            "spec.catalogs[1]: has none; allowed: exactly one of hive, glue, iceberg",
             id="an entry that is no catalog",
+        ),
+        pytest.param(
+            {"spec.catalogs": [{"iceberg": {"type": "sql", "database": "lake", "uri": "postgresql://me@host/db"}}]},
+            'spec.catalogs[0].iceberg.uri: is "postgresql://me@host/db"; allowed: SCHEME://REST, without user and '
+            "password",
+            id="a user in the place of a catalog",
         ),
         pytest.param(
             {"spec.spark.executor": {"instances": 4, "maxInstances": 2}},

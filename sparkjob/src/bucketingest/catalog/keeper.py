@@ -11,9 +11,9 @@ from typing import Final
 
 from bucketingest.catalog.columns import hive_columns
 from bucketingest.catalog.errors import CatalogError
-from bucketingest.catalog.sync import Target, sync_table
-from bucketingest.catalog.table_state import TableState, written_partitions
-from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.catalog.sync import Target
+from bucketingest.catalog.table_state import TableState
+from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
@@ -32,7 +32,7 @@ class CatalogState:
 
     label: str
     behind_since: datetime | None = None
-    """Completion time of the oldest commit whose partitions or columns may be missing there; None: all are there."""
+    """Completion time of the oldest commit that may be missing there, with a partition, column or file; None: none."""
     failures: int = 0
     """Tries that failed since the start of the process."""
     problem: str | None = None
@@ -48,7 +48,8 @@ def behind(states: tuple[CatalogState, ...], now: datetime) -> float | None:
 class CatalogKeeper:
     """One catalog of a running job. `step` is one look; `start` lets a thread of its own take them.
 
-    `commits`: changes when the job has committed. Until then, and until the whole is compared, storage is not asked.
+    `commits`: changes when the job has committed, or a table service of it. Until then, and until the whole is
+    compared, storage is not asked. `forward`: seconds by a clock that cannot be set.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class CatalogKeeper:
         report: Callable[[CatalogState], None],
         commits: Callable[[], object],
         clock: Callable[[], datetime] = utc_now,
+        *,
+        forward: Callable[[], float] = forward_seconds,
     ) -> None:
         self._storage = storage
         self._target = target
@@ -65,6 +68,8 @@ class CatalogKeeper:
         self._commits = commits
         self._seen: object = None
         self._clock = clock
+        self._forward = forward
+        self._up_to_date_at = float("-inf")
         self._state = CatalogState(target.label, behind_since=clock())
         self._known: set[str] = set()
         self._columns: object = None
@@ -73,6 +78,10 @@ class CatalogKeeper:
         self._pause = LOOK_EVERY
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"catalog {target.name}", daemon=True)
+
+    def lets_clean(self, superseded_at: float) -> bool:
+        """Whether a clean may delete files that were superseded until this moment, by the same clock as `forward`."""
+        return not self._target.names_files or self._up_to_date_at > superseded_at
 
     def start(self) -> None:
         """Begin, in a thread that nobody waits for."""
@@ -101,9 +110,10 @@ class CatalogKeeper:
             self._failed(error)
 
     def _look(self) -> None:
-        commits = self._commits()
+        began, commits = self._forward(), self._commits()
         whole = self._clock() >= self._compare_at
         if commits == self._seen and not whole:
+            self._up_to_date_at = began
             return
         state = TableState.read(self._storage)
         if state is None:
@@ -115,11 +125,13 @@ class CatalogKeeper:
         paths: set[str] | None = None
         if not whole:
             try:
-                paths = written_partitions(self._storage, new) - self._known
+                paths = self._target.touched(self._storage, new)
             except NotFound:  # archived meanwhile
                 paths = None
+        if paths is not None and not self._target.names_files:  # a partition that is known stays as it is
+            paths -= self._known
         if paths is None or paths or columns != self._columns:
-            done = sync_table(self._storage, state, self._target, paths=paths)
+            done = self._target.sync(self._storage, state, paths=paths)
             log.info("catalog is up to date", extra={"catalog": self._target.label, "changes": str(done)})
         self._known |= paths or set()
         self._seen = commits
@@ -127,6 +139,7 @@ class CatalogKeeper:
         if whole:
             self._compare_at = self._clock() + COMPARE_EVERY
         self._pause = LOOK_EVERY
+        self._up_to_date_at = began
         self._state = replace(self._state, behind_since=None, problem=None)
         self._report(self._state)
 

@@ -1,27 +1,21 @@
-"""Brings one catalog up to date with the table, in steps that may be repeated after a crash at any of them."""
+"""Brings one catalog up to date with the table, in steps that may be repeated after a crash at any of them.
+
+What every catalog has in common, and the tables that engines open with Hudi's formats: Hive's metastore and Glue.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from bucketingest.catalog.changes import altered, check_ours, check_place
 from bucketingest.catalog.client import CatalogClient, sliced
-from bucketingest.catalog.table_state import TableState, listed_partitions
+from bucketingest.catalog.table_state import TableState, listed_partitions, written_partitions
 from bucketingest.catalog.wanted import SYNCED_TIMES, CatalogTable, TableFacts, Values, Views, wanted_tables
+from bucketingest.hudi.timeline.instant import Instant
 from bucketingest.storage.interface import Storage
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A catalog of the resource, and under which name the table is registered there."""
-
-    label: str
-    """The catalog and the name there, for reports."""
-    open: Callable[[], CatalogClient]
-    name: str
-    views: Views
 
 
 @dataclass
@@ -32,17 +26,96 @@ class Changes:
     altered: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     partitions: int = 0
-    """Over all its tables."""
+    """Added, over all its tables."""
+    files_added: int = 0
+    """In an Iceberg table."""
+    files_removed: int = 0
 
     def __str__(self) -> str:
         """In words."""
-        parts = [f"{word} {', '.join(names)}" for word, names in vars(self).items() if names and word != "partitions"]
-        parts += [f"{self.partitions} partitions added"] if self.partitions else []
+        named = (("created", self.created), ("altered", self.altered), ("dropped", self.dropped))
+        parts = [f"{word} {', '.join(names)}" for word, names in named if names]
+        counts = (
+            (self.partitions, "partitions added"),
+            (self.files_added, "files added"),
+            (self.files_removed, "files removed"),
+        )
+        parts += [f"{count} {what}" for count, what in counts if count]
         return "; ".join(parts) or "nothing to do"
 
 
+class Target(Protocol):
+    """A catalog of the resource, and under which name the table is registered there.
+
+    Its calls raise CatalogUnavailable and CatalogRefused. What was done stays: the same again goes on from there.
+    """
+
+    @property
+    def label(self) -> str:
+        """The catalog and the name there, for reports."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Of the table there."""
+        ...
+
+    @property
+    def names_files(self) -> bool:
+        """Whether engines take from it which files they open: then no clean may delete one that it still names."""
+        ...
+
+    def touched(self, storage: Storage, commits: tuple[Instant, ...]) -> set[str]:
+        """Paths of the partitions that it may lack something of after these commits. Raises NotFound for a commit that
+        is archived meanwhile.
+        """
+        ...
+
+    def sync(
+        self, storage: Storage, state: TableState, *, paths: Collection[str] | None = None, dry_run: bool = False
+    ) -> Changes:
+        """Register what it lacks. `paths`: the only partitions that may be new or changed; None, or if the table is not
+        there any more: all are compared.
+        """
+        ...
+
+    def drop(self, location: str, *, dry_run: bool = False) -> Changes:
+        """Take the table at this location off. No data is deleted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HudiTarget:
+    """A catalog whose engines read the table by Hudi's formats."""
+
+    label: str
+    open: Callable[[], CatalogClient]
+    name: str
+    views: Views
+    names_files: bool = False
+
+    def touched(self, storage: Storage, commits: tuple[Instant, ...]) -> set[str]:
+        """See `Target`."""
+        return written_partitions(storage, commits)
+
+    def sync(
+        self, storage: Storage, state: TableState, *, paths: Collection[str] | None = None, dry_run: bool = False
+    ) -> Changes:
+        """See `Target`."""
+        return sync_table(storage, state, self, paths=paths, dry_run=dry_run)
+
+    def drop(self, location: str, *, dry_run: bool = False) -> Changes:
+        """See `Target`."""
+        return drop_table(location, self, dry_run=dry_run)
+
+
 def sync_table(
-    storage: Storage, state: TableState, target: Target, *, paths: Collection[str] | None = None, dry_run: bool = False
+    storage: Storage,
+    state: TableState,
+    target: HudiTarget,
+    *,
+    paths: Collection[str] | None = None,
+    dry_run: bool = False,
 ) -> Changes:
     """Register what the catalog lacks. `paths`: the only partitions that may be new; None, or where a table is not
     there any more: all folders are compared.
@@ -101,7 +174,7 @@ def _partitions(
     return {state.values(path): state.location(path) for path in sorted(paths)}
 
 
-def drop_table(location: str, target: Target, *, dry_run: bool = False) -> Changes:
+def drop_table(location: str, target: HudiTarget, *, dry_run: bool = False) -> Changes:
     """Take the table at this location off the catalog. Raises CatalogUnavailable and CatalogRefused."""
     changes = Changes()
     empty = TableFacts(location, {"type": "record", "fields": []})

@@ -31,6 +31,8 @@ class TableState:
     """Completed ones on the active timeline, by ascending completion time."""
     encoded: bool
     """Whether partition paths are URL-encoded."""
+    values_in_paths: bool = True
+    """Whether a partition's path has the values of the partition columns as they are, and not made from a moment."""
 
     @classmethod
     def read(cls, storage: Storage) -> Self | None:
@@ -50,7 +52,8 @@ class TableState:
             partition_fields=_partition_fields(table),
             synced=(max(each.request_time for each in commits), newest.completion_time or ""),
         )
-        return cls(facts, commits, table.properties.get(_URL_ENCODED) == "true")
+        encoded = table.properties.get(_URL_ENCODED) == "true"
+        return cls(facts, commits, encoded, not any("TIMESTAMP" in each.upper() for each in _generators(table)))
 
     def values(self, path: str) -> Values:
         """The values of a partition. Raises CatalogRefused."""
@@ -68,6 +71,13 @@ def _partition_fields(table: HoodieTable) -> tuple[str, ...]:
     # A field may carry its type, as `day:SIMPLE` [Hudi 1.2.0, CustomKeyGenerator].
     fields = table.properties.get("hoodie.table.partition.fields", "")
     return tuple(field.partition(":")[0] for field in fields.split(",") if field)
+
+
+def _generators(table: HoodieTable) -> Iterator[str]:
+    # Type or class; the custom one names a type for each field, as `at:TIMESTAMP`.
+    for key in ("hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class", "hoodie.table.partition.fields"):
+        value = table.properties.get(key, "")
+        yield from (part.partition(":")[2] for part in value.split(",")) if key.endswith("fields") else (value,)
 
 
 def hadoop_location(url: str) -> str:

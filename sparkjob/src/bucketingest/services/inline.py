@@ -65,12 +65,14 @@ class InlineServices:
         policy: ServicesPolicy | None = None,
         clustering: InlineClustering | None = None,
         between: Callable[[], bool] = lambda: True,
+        lets_clean: Callable[[float], bool] = lambda _: True,
         report: Callable[[ServicesState], None] = lambda _: None,
     ) -> None:
         """`triggers` None: nothing new is started, what is pending is finished. `forward`: seconds by a clock that
         cannot be set. `start`: starts the process beside the job. `tidy`: cleans and archives, unless None. `policy`:
         where compactions are merged; None: inline. `clustering`: merges small file groups, unless None. `between`:
-        whether the job has no instant open, which might write to file groups that a clustering replaces. `report` is
+        whether the job has no instant open, which might write to file groups that a clustering replaces. `lets_clean`:
+        whether no catalog names files any more that were superseded until a moment, by the clock `forward`. `report` is
         called with every change.
         """
         self._storage = storage
@@ -86,6 +88,8 @@ class InlineServices:
         self._pods = Pods(storage, self._policy, forward)
         self._clustering = clustering
         self._between = between
+        self._lets_clean = lets_clean
+        self._superseded_at = forward()  # what earlier processes superseded counts as of now
         self._makes_groups = False
         self._tell = report
         self._report = ServicesState()
@@ -228,6 +232,7 @@ class InlineServices:
         ended, before = self._clustering.end(made), self._report
         if ended.replaced:
             self._note(clusterings=before.clusterings + 1, merged_groups=before.merged_groups + len(ended.replaced))
+            self._superseded_at = self._forward()
             self._look()  # for the next one
         else:
             self._look_again(LOOK_EVERY)
@@ -293,7 +298,7 @@ class InlineServices:
 
     def _is_tidy_due(self) -> bool:
         may = self._tidy is not None and self._left is not None and self._left.tidying is None
-        return may and self._forward() >= self._next_tidy
+        return may and self._forward() >= self._next_tidy and self._lets_clean(self._superseded_at)
 
     def _leave_to_hudi(self, left: LeftToHudi) -> None:
         if left == self._left:
@@ -326,6 +331,7 @@ class InlineServices:
         if ended.end is End.COMPLETED:
             count = self._report.compactions + 1
             self._note(compactions=count, last_compaction=ended.compaction, last_compaction_at=utc_now())
+            self._superseded_at = self._forward()
         self._failed |= dict.fromkeys(ended.failed, self._forward())
         large = next((group for group, why in ended.failed.items() if why.startswith(TOO_LARGE)), None)
         if large is not None or ended.file_groups:

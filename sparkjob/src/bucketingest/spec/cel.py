@@ -176,7 +176,10 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         ),
     ),
     "catalogs": (
-        CelRule("self.all(each, has(each.hive) != has(each.glue))", "must each have exactly one of hive, glue"),
+        CelRule(
+            "self.all(each, [has(each.hive), has(each.glue), has(each.iceberg)].filter(given, given).size() == 1)",
+            "must each have exactly one of hive, glue, iceberg",
+        ),
     ),
     "services.clean": (
         CelRule(

@@ -159,9 +159,15 @@ def _services(view: View) -> Iterator[Broken]:
 def _catalogs(view: View) -> Iterator[Broken]:
     catalogs = view.value("catalogs")
     for position, catalog in enumerate(catalogs if isinstance(catalogs, (list, tuple)) else ()):
-        given = [name for name in ("hive", "glue") if isinstance(catalog, Mapping) and catalog.get(name) is not None]
+        given = [
+            name
+            for name in ("hive", "glue", "iceberg")
+            if isinstance(catalog, Mapping) and catalog.get(name) is not None
+        ]
         if len(given) != 1:
-            yield Broken(("catalogs", position), f"has {' and '.join(given) or 'none'}", "exactly one of hive, glue")
+            yield Broken(
+                ("catalogs", position), f"has {' and '.join(given) or 'none'}", "exactly one of hive, glue, iceberg"
+            )
 
 
 PLACE: Final = ("topic", "partition", "offset")

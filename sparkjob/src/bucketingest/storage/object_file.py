@@ -10,10 +10,11 @@ from bucketingest.storage.interface import Storage
 class ObjectFile(io.RawIOBase):
     """Reads ranges of one object. Raises NotFound."""
 
-    def __init__(self, storage: Storage, path: str) -> None:
+    def __init__(self, storage: Storage, path: str, size: int | None = None) -> None:
+        """`size`: bytes of the object, if the caller knows them."""
         self._storage = storage
         self._path = path
-        self._size = storage.head(path).size
+        self._size = storage.head(path).size if size is None else size
         self._position = 0
 
     def readable(self) -> bool:

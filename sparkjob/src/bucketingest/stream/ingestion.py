@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -171,17 +171,18 @@ def _start(
     )
     try:
         catalogs = [
-            CatalogKeeper(storage, each, job.board.catalog, lambda: job.board.snapshot().commits)
-            for each in pipeline.catalogs
+            CatalogKeeper(storage, each, job.board.catalog, lambda: _changes(job.board)) for each in pipeline.catalogs
         ]
-        again = None if with_schema is None else lambda text: _starter(with_schema(text), job, storage, lease)
-        return RunningIngest(_starter(given, job, storage, lease), lease, catalogs, again)
+        again = None if with_schema is None else lambda text: _starter(with_schema(text), job, storage, lease, catalogs)
+        return RunningIngest(_starter(given, job, storage, lease, catalogs), lease, catalogs, again)
     except BaseException:  # also by a stop signal
         lease.release()
         raise
 
 
-def _starter(given: _Input, job: _Job, storage: Storage, lease: TableLease) -> QueryStarter:
+def _starter(
+    given: _Input, job: _Job, storage: Storage, lease: TableLease, catalogs: Sequence[CatalogKeeper]
+) -> QueryStarter:
     """Opens the table for the input's columns."""
     rows, pipeline, shape, board, files = given.rows, given.pipeline, given.shape, job.board, job.files
     tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
@@ -212,7 +213,7 @@ def _starter(given: _Input, job: _Job, storage: Storage, lease: TableLease) -> Q
         coordinator,
         board,
         tasks=tasks,
-        services=_services(pipeline, held, lease, board, coordinator),
+        services=_services(pipeline, held, lease, board, coordinator, catalogs=catalogs),
         decoder=shape.decoder(rows),
         registered=given.registered,
         files=None if files is None else FilesWriter.of(files, shape, rows),
@@ -317,7 +318,13 @@ def _coordinator(
 
 
 def _services(
-    pipeline: Pipeline, held: _HeldTable, lease: TableLease, board: ProgressBoard, coordinator: InstantCoordinator
+    pipeline: Pipeline,
+    held: _HeldTable,
+    lease: TableLease,
+    board: ProgressBoard,
+    coordinator: InstantCoordinator,
+    *,
+    catalogs: Sequence[CatalogKeeper],
 ) -> InlineServices:
     holder = CompactionHolder(held.storage, held.lock, held.check_lease, check_unchanged=held.check_unchanged)
     tidy = Tidy(held.storage, pipeline.retention, pipeline.archive, pipeline.lock, lease.lease_id, pipeline.name)
@@ -331,8 +338,16 @@ def _services(
         policy=pipeline.services,
         clustering=clustering,
         between=lambda: coordinator.inflight is None,
+        lets_clean=lambda superseded_at: all(each.lets_clean(superseded_at) for each in catalogs),
         report=board.services,
     )
+
+
+def _changes(board: ProgressBoard) -> object:
+    """Differs after each commit of the job or of its table services."""
+    now = board.snapshot()
+    services = now.services
+    return now.commits, None if services is None else (services.compactions, services.clusterings)
 
 
 def _clustering_holder(held: _HeldTable) -> ClusteringHolder:

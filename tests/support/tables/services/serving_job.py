@@ -76,6 +76,7 @@ class Job:
     reports: list[ServicesState] = field(default_factory=list)
     check_lease: Callable[[], None] = lambda: None
     policy: ServicesPolicy = field(default_factory=ServicesPolicy)
+    lets_clean: Callable[[float], bool] = lambda _: True
     meanwhile: Callable[[Request], None] = lambda _: None
     """What happens while a process beside the job works."""
 
@@ -107,6 +108,7 @@ class Job:
             policy=self.policy,
             clustering=clustering,
             between=lambda: self.attempt.coordinator.inflight is None,
+            lets_clean=lambda moment: bool(self.lets_clean(moment)),
             report=self.reports.append,
         )
 

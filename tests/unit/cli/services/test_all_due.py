@@ -20,6 +20,7 @@ from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.inline import InlineServices
 from bucketingest.storage import open_storage
+from support.catalogs.iceberg import IcebergLake
 from support.jobs.commands import Command
 from support.tables.other_writers import schedule_compaction
 from support.tables.services.serving_job import Worker
@@ -145,3 +146,27 @@ def test_a_signal_ends_it_and_frees_the_table(
     ended = command("services", resource(compaction={"logFiles": 2}))
     assert ended.code == ExitCode.INTERRUPTED
     TableLease.acquire(table.storage, LeaseOwner("shop/orders"), wait=timedelta(0)).release()
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_an_iceberg_table_names_no_file_that_its_clean_deletes(
+    command: Command, table: TestTable, resource: Callable[..., Path], tmp_path: Path
+) -> None:
+    lake = IcebergLake(tmp_path / "lake")
+    file = resource(compaction={"logFiles": 2}, clean={"versions": 1})
+    entry = json.dumps(lake.entry.model_dump(exclude_none=True))
+    file.write_text(file.read_text() + f"  catalogs: [{{iceberg: {entry}}}]\n")
+
+    def serve(first: int) -> tuple[int, bool]:
+        for number in (first, first + 1):
+            table.attempt().run(offsets(number, number + 1), [row("k0", at=number, amount=number)])
+        ended = command("services", file, "--json")
+        assert ended.code == ExitCode.OK, ended.err
+        done = json.loads(ended.out)
+        return done["compactions"], done["cleaned_files"] > 0
+
+    for first in (2, 4):
+        assert serve(first) == (1, True)
+        assert [each["amount"] for each in lake.rows()] == [first + 1]
+    (tmp_path / "lake" / "catalog.db").write_bytes(b"broken")
+    assert serve(6) == (1, False), "a clean waits for the catalog"

@@ -88,6 +88,7 @@ def test_parts_are_read_as_the_whole_is(metadata: CommitMetadata) -> None:
             (stat.path or "").rpartition("/")[2],
             stat.file_size_in_bytes,
             stat.num_writes + stat.num_deletes,
+            stat.num_writes,
         )
         for path, stats in metadata.write_stats.items()
         for stat in stats

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from bucketingest.catalog.keeper import CatalogKeeper
-from bucketingest.catalog.sync import Target
+from bucketingest.catalog.sync import HudiTarget
 from bucketingest.spec.reading.load import load_file
 from bucketingest.spec.status import Status
 from bucketingest.storage import open_storage
@@ -30,7 +30,7 @@ def test_a_catalog_that_is_away_is_a_condition_and_a_metric_until_it_is_back(tmp
     metrics.watch(board.snapshot)
     SyncedTable((), "").write(tmp_path, SCHEMA)
     catalog = MemoryCatalog(fails_after=0)
-    target = Target("memory lake.t", catalog.opened(), "t", "all")
+    target = HudiTarget("memory lake.t", catalog.opened(), "t", "all")
     keeper = CatalogKeeper(open_storage(str(tmp_path)), target, board.catalog, lambda: 0, lambda: now)
 
     def condition() -> tuple[str, str]:

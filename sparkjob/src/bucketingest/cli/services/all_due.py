@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import typer
 
+from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.cli.options import UnknownFields, load_known
 from bucketingest.cli.process.signals import StoppedEarly, StopSignals
 from bucketingest.cli.services.held_table import leased
@@ -19,7 +21,7 @@ from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.inline import InlineServices
 from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Tidy
-from bucketingest.storage import open_storage
+from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.write.recovery.command import refuse_unsupported
 
@@ -55,6 +57,7 @@ def _served(pipeline: Pipeline) -> ServicesState:
             tidy=Tidy(storage, pipeline.retention, pipeline.archive, pipeline.lock, lease_id),
             policy=pipeline.services,
             clustering=None if clustering is None else InlineClustering(storage, holder, clustering),
+            lets_clean=_syncing(pipeline, storage),
             report=states.append,
         )
         try:
@@ -69,6 +72,19 @@ def _served(pipeline: Pipeline) -> ServicesState:
         finally:
             services.stop()
     return states[-1]
+
+
+def _syncing(pipeline: Pipeline, storage: Storage) -> Callable[[float], bool]:
+    """No job keeps the catalogs up to date meanwhile: those that name files are synced before a clean."""
+    keepers = [CatalogKeeper(storage, each, lambda _: None, object) for each in pipeline.catalogs if each.names_files]
+
+    def lets_clean(superseded_at: float) -> bool:
+        for keeper in keepers:
+            if not keeper.lets_clean(superseded_at):
+                keeper.step()
+        return all(keeper.lets_clean(superseded_at) for keeper in keepers)
+
+    return lets_clean
 
 
 def _report(url: str, state: ServicesState | None, *, as_json: bool) -> None:

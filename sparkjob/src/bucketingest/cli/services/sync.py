@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import typer
 
 from bucketingest.catalog.errors import CatalogError
-from bucketingest.catalog.sync import Changes, Target, drop_table, sync_table
+from bucketingest.catalog.sync import Changes, Target
 from bucketingest.catalog.table_state import TableState, hadoop_location
 from bucketingest.catalog.targets import targets
 from bucketingest.cli.errors import BadOption
@@ -32,13 +31,13 @@ def sync_file(file: Path, unknown_fields: UnknownFields, *, drop: bool, dry_run:
     if not chosen:
         raise BadOption(f"{file}: spec.catalogs names no catalog")
     storage = open_storage(resource.spec.table.path)
-    work = _drop(storage, dry_run=dry_run) if drop else _sync(storage, dry_run=dry_run)
+    work = _drop(storage) if drop else _sync(storage)
     done: dict[str, Changes | CatalogError] = {}
     for target in chosen:
         if work is None:
             break
         try:
-            done[target.label] = work(target)
+            done[target.label] = work(target, dry_run)
         except CatalogError as error:
             done[target.label] = error
     _report(done, dry_run=dry_run, as_json=as_json)
@@ -47,14 +46,14 @@ def sync_file(file: Path, unknown_fields: UnknownFields, *, drop: bool, dry_run:
             raise result
 
 
-def _drop(storage: Storage, *, dry_run: bool) -> Callable[[Target], Changes]:
+def _drop(storage: Storage) -> Callable[[Target, bool], Changes]:
     """The table itself may be gone already."""
-    return partial(drop_table, hadoop_location(storage.url), dry_run=dry_run)
+    return lambda target, dry_run: target.drop(hadoop_location(storage.url), dry_run=dry_run)
 
 
-def _sync(storage: Storage, *, dry_run: bool) -> Callable[[Target], Changes] | None:
+def _sync(storage: Storage) -> Callable[[Target, bool], Changes] | None:
     state = TableState.read(storage)
-    return None if state is None else partial(sync_table, storage, state, dry_run=dry_run)
+    return None if state is None else lambda target, dry_run: target.sync(storage, state, dry_run=dry_run)
 
 
 def _report(done: dict[str, Changes | CatalogError], *, dry_run: bool, as_json: bool) -> None:

@@ -37,6 +37,8 @@ class WrittenFile:
     """Bytes; 0: it is not known."""
     rows: int = 0
     """Rows and deletes."""
+    rows_in_file: int = 0
+    """Rows that a reader of the file alone sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ class CommitMetadata:
                 (stat["path"] or "").rpartition("/")[2],
                 stat["fileSizeInBytes"] or 0,
                 (stat["numWrites"] or 0) + (stat["numDeletes"] or 0),
+                stat["numWrites"] or 0,
             )
             for partition_path, stats in (record.get("partitionToWriteStats") or {}).items()
             for stat in stats

@@ -157,7 +157,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ),
     (
         "catalog_behind_seconds",
-        "Age of the oldest commit whose partitions or columns a catalog may lack; 0 if none does.",
+        "Age of the oldest commit of which a catalog may lack a partition, column or base file; 0 if none does.",
         lambda now: now.catalog_behind,
     ),
     ("buffer_bytes", "The most that a write task held in buffers, last micro-batch.", lambda now: now.buffer_bytes),

@@ -1,0 +1,284 @@
+"""The table as an Iceberg table: PyIceberg reads exactly the base files, whatever happened before and in between."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.table import Table
+
+from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
+from bucketingest.catalog.iceberg import commit
+from bucketingest.catalog.iceberg.base_files import base_files, row_counts
+from bucketingest.catalog.iceberg.commit import INSTANT
+from bucketingest.catalog.table_state import TableState
+from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean_and_archive import clean
+from bucketingest.services.protocol.holder import Guarded
+from bucketingest.storage import open_storage
+from support.catalogs.iceberg import IcebergLake
+from support.catalogs.tables import SCHEMA, rows
+from support.tables.local_writer import LocalWriter
+from support.tables.services.clustered import cluster, planned
+from support.tables.services.compactions import compact
+from support.tables.services.snapshot import snapshot
+from support.tables.state.tables import state_table
+from support.tables.table_runs import offsets
+from support.tables.write_plans import row
+
+STEPS = int(os.environ.get("BUCKETINGEST_ICEBERG_STEPS", "12"))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> IcebergLake:
+    return IcebergLake(tmp_path / "lake")
+
+
+class Pipeline:
+    """A table with an index with a state, so that inserts are base files and small groups are merged."""
+
+    def __init__(self, lake: IcebergLake) -> None:
+        self.table = state_table()
+        self.storage = self.table.storage = open_storage(str(lake.base))
+        self.attempt = self.table.attempt()
+        self.offset = self.merges = 0
+
+    def commit(self, *keys: str) -> None:
+        self.offset += 10
+        made = [row(key, region=f"r{int(key[1:]) % 3}", amount=self.offset, at=self.offset) for key in keys]
+        self.attempt.run(offsets(self.offset - 10, self.offset), made)
+
+    def compact(self) -> None:
+        compact(self.storage)
+
+    def merge(self) -> None:
+        if planned(self.storage) is not None:
+            cluster(self.storage)
+            self.merges += 1
+
+    def clean(self) -> None:
+        clean(Guarded(self.storage), Retention(versions=1))
+
+
+def test_it_has_exactly_the_rows_of_the_base_files_after_every_step(
+    lake: IcebergLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice, pipeline = random.Random(7), Pipeline(lake)
+    pipeline.commit("k1", "k2")
+    real, crashes, changes, older = Table._do_commit, 0, 0, 0
+    kinds = ["commit", "merge", "commit", "compact", "clean"]
+    for step in range(STEPS):
+        match kinds[step] if step < len(kinds) else dice.choice(kinds):
+            case "commit":
+                pipeline.commit(*(f"k{dice.randrange(30)}" for _ in range(dice.randrange(1, 8))))
+            case "clean":
+                lake.sync()  # a job's own clean waits for it
+                pipeline.clean()
+            case kind:
+                getattr(pipeline, kind)()
+        crash = dice.choice(["", "", "before", "after"])
+
+        def crashing(table: Table, *given: Any, crash: str = crash, **named: Any) -> None:
+            if crash != "before":
+                real(table, *given, **named)
+            if crash:
+                raise OSError("the process was ended")
+
+        monkeypatch.setattr(Table, "_do_commit", crashing)
+        try:
+            changed = lake.sync()
+        except CatalogUnavailable:
+            crashes += 1
+            monkeypatch.setattr(Table, "_do_commit", real)
+            changed = lake.sync()
+        changes += bool(changed.files_added or changed.files_removed)
+        assert all(Path(file).exists() for file in lake.files())
+        shown = lake.rows()
+        assert shown == lake.base_rows()
+        assert len(shown) == lake.counted()
+        older += {each["id"]: each["amount"] for each in shown} != {
+            key: each["amount"] for key, each in snapshot(pipeline.storage).items()
+        }
+    monkeypatch.setattr(Table, "_do_commit", real)
+    assert str(lake.sync()) == "nothing to do"
+    assert min(crashes, changes, older, pipeline.merges) > 0, "chance left something out"
+
+
+def test_each_change_of_the_base_files_is_one_snapshot_that_names_the_instant(lake: IcebergLake) -> None:
+    pipeline = Pipeline(lake)
+    pipeline.commit("k1", "k2", "k3")
+    assert str(lake.sync()) == "created orders; 3 files added"
+    assert lake.table.current_snapshot().summary[INSTANT] == newest(pipeline)  # type: ignore[union-attr, index]
+    pipeline.commit("k1")
+    assert str(lake.sync()) == "nothing to do", "a log file is no change"
+    pipeline.compact()
+    assert str(lake.sync(dry_run=True)) == "1 files added; 1 files removed"
+    assert str(lake.sync()) == "1 files added; 1 files removed"
+    assert len(lake.table.snapshots()) == 2
+    assert lake.table.current_snapshot().summary[INSTANT] == newest(pipeline)  # type: ignore[union-attr, index]
+
+
+def newest(pipeline: Pipeline) -> str:
+    return Timeline.load(pipeline.storage).completed_commits[-1].request_time
+
+
+def test_only_the_partitions_that_changed_are_looked_at(lake: IcebergLake) -> None:
+    pipeline = Pipeline(lake)
+    pipeline.commit("k1", "k2", "k3")
+    lake.sync()
+    before = Timeline.load(pipeline.storage).completed_commits
+    pipeline.commit("k4")
+    pipeline.commit("k2")
+    new = Timeline.load(pipeline.storage).completed_commits[len(before) :]
+    assert lake.target.touched(pipeline.storage, new) == {"r1"}, "k2 got a log file"
+    assert str(lake.sync(paths=set())) == "nothing to do"
+    assert str(lake.sync(paths={"r1"})) == "1 files added"
+
+
+def test_old_snapshots_end_before_a_clean_may_delete_their_files(
+    lake: IcebergLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, now = Pipeline(lake), dt.datetime.now(dt.UTC)
+    for amount in range(3):
+        pipeline.commit("k1", "k2")
+        pipeline.compact()
+        lake.sync()
+        assert len(lake.table.snapshots()) == amount + 1
+    monkeypatch.setattr(commit, "utc_now", lambda: now + timedelta(hours=11))
+    lake.sync()
+    assert len(lake.table.snapshots()) == 3
+    monkeypatch.setattr(commit, "utc_now", lambda: now + timedelta(hours=13))
+    lake.sync()
+    assert len(lake.table.snapshots()) == 1
+    snapshot = lake.table.current_snapshot()
+    assert snapshot is not None
+    used = {snapshot.manifest_list, *(each.manifest_path for each in snapshot.manifests(lake.table.io))}
+    left = {f"file://{file}" for file in (lake.root / "warehouse").rglob("*.avro")}
+    assert left == used, "what only old snapshots had is deleted"
+    assert lake.rows() == lake.base_rows()
+
+
+def test_a_commit_of_another_process_in_between_makes_ours_fail(
+    lake: IcebergLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = Pipeline(lake)
+    pipeline.commit("k1")
+    lake.sync()
+    pipeline.commit("k2")
+
+    def slow(*given: Any) -> Any:
+        found = base_files(*given)
+        monkeypatch.setattr(commit, "base_files", base_files)
+        pipeline.commit("k3")
+        lake.sync()
+        return found
+
+    monkeypatch.setattr(commit, "base_files", slow)
+    with pytest.raises(CatalogUnavailable, match="CommitFailedException"):
+        lake.sync()
+    assert lake.rows() == lake.base_rows()
+    assert len(lake.files()) == 3
+
+
+TYPED = TableDefinition(
+    "made", ("id",), ("region", "day", "small", "flag", "price"), "at", buckets=1, hive_style_partitioning=True
+)
+
+
+def test_every_type_and_partition_value_is_what_was_written(lake: IcebergLake) -> None:
+    writer = LocalWriter(lake.base, TYPED, SCHEMA)
+    written = rows(SCHEMA, ("north", None, "a b", "ü", "50 %", "=&+"))
+    writer.commit(written)
+    compact(open_storage(str(lake.base)))
+    lake.sync()
+    assert [field.name for field in lake.table.spec().fields] == ["region", "day", "small", "flag"], "price is decimal"
+    shown = lake.table.scan(selected_fields=tuple(SCHEMA.names)).to_arrow().sort_by("id")
+    assert shown.to_pylist() == written.to_pylist()
+    assert lake.counted() == written.num_rows
+    found = lake.table.scan(row_filter="region is null and day = '2026-01-02' and flag = true").to_arrow()
+    assert found["id"].to_pylist() == ["1"]
+    (task,) = lake.table.scan(row_filter="region = '50 %'").plan_files()
+    assert "50 %" in task.file.file_path, "found by the partition alone"
+
+
+def test_rows_are_counted_by_the_commit_or_where_it_is_archived_by_the_files(lake: IcebergLake) -> None:
+    definition = TableDefinition("made", ("id",), ("region",), "at", buckets=1)
+    writer = LocalWriter(lake.base, definition, SCHEMA, deleted="gone")
+    made = rows(SCHEMA, ("north", "south", "north", "north"))
+    writer.commit(made.append_column("gone", pa.array([False] * 4)))
+    compact(open_storage(str(lake.base)))
+    writer.commit(made.append_column("gone", pa.array([True, False, False, False])))
+    storage = open_storage(str(lake.base))
+    compact(storage)
+    timeline = Timeline.load(storage)
+    files = base_files(storage, timeline)
+    expected = {path: 2 if path.startswith("north") else 1 for path in files}
+    assert row_counts(storage, timeline, files.values()) == expected
+    assert row_counts(storage, Timeline.of_file_names(()), files.values()) == expected
+
+
+def test_new_columns_are_added_and_wider_types_taken_and_others_refused(lake: IcebergLake) -> None:
+    writer = LocalWriter(lake.base, TableDefinition("made", ("id",), (), "at", buckets=1), SCHEMA)
+    writer.commit(rows(SCHEMA, ("north",)).set_column(5, "small", pa.array([7], pa.int32())))
+    storage = open_storage(str(lake.base))
+    compact(storage)
+    lake.sync()
+    state = TableState.read(storage)
+    assert state is not None
+
+    def with_types(**types: Any) -> TableState:
+        fields = [{**each, "type": types.get(each["name"], each["type"])} for each in state.facts.schema["fields"]]
+        fields += [{"name": name, "type": kind} for name, kind in types.items() if name == "added"]
+        return replace(state, facts=replace(state.facts, schema={**state.facts.schema, "fields": fields}))
+
+    wider = with_types(small=["null", "long"], added=["null", "string"])
+    assert str(lake.target.sync(storage, wider)) == "altered orders"
+    assert str(lake.target.sync(storage, wider)) == "nothing to do"
+    assert str(lake.sync()) == "nothing to do", "an older look narrows nothing"
+    (shown,) = lake.rows()
+    assert (shown["small"], shown["added"]) == (7, None)
+    assert str(lake.table.schema().find_type("small")) == "long"
+    with pytest.raises(CatalogRefused, match=r"does not take a change of the columns.*--drop"):
+        lake.target.sync(storage, with_types(small=["null", "string"]))
+
+
+def test_what_is_not_ours_is_refused_and_drop_takes_ours_off_without_deleting(lake: IcebergLake) -> None:
+    pipeline = Pipeline(lake)
+    pipeline.commit("k1")
+    table = lake.catalog.create_table("lake.orders", pa.schema([("id", pa.string())]))
+    with pytest.raises(CatalogRefused, match=r"not made by bucketingest.*field table"):
+        lake.sync()
+    with table.transaction() as transaction:
+        transaction.set_properties({commit.OURS: "s3://other/place"})
+    with pytest.raises(CatalogRefused, match=r"is made of s3://other/place.*drop that one by hand"):
+        lake.target.drop(f"file:{lake.base}")
+    lake.catalog.drop_table("lake.orders")
+    lake.sync()
+    files = lake.files()
+    assert str(lake.target.drop(f"file:{lake.base}", dry_run=True)) == "dropped orders"
+    assert str(lake.target.drop(f"file:{lake.base}")) == "dropped orders"
+    assert str(lake.target.drop(f"file:{lake.base}")) == "nothing to do"
+    assert all(Path(file).exists() for file in files)
+    lake.catalog.drop_namespace("lake")
+    with pytest.raises(CatalogRefused, match="no database lake: create it"):
+        lake.sync()
+
+
+def test_a_catalog_that_does_not_answer_says_nothing_secret(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    Pipeline(lake).commit("k1")
+    monkeypatch.setenv("PYICEBERG_CATALOG__OTHER__TOKEN", "a-secret-token")
+    target = replace(lake.target, entry=lake.entry.model_copy(update={"uri": "sqlite:////nowhere/a-secret-token.db"}))
+    state = TableState.read(open_storage(str(lake.base)))
+    assert state is not None
+    with pytest.raises(CatalogUnavailable, match=r"iceberg sql lake\.orders: OperationalError") as error:
+        target.sync(open_storage(str(lake.base)), state)
+    assert "a-secret-token" not in str(error.value)
