@@ -75,7 +75,11 @@ ENDINGS: Final[dict[ExitCode, Ending]] = {
     ),
     ExitCode.STORAGE_UNAVAILABLE: Ending("storage does not answer", Remedy.RESTART),
     ExitCode.ACCESS_DENIED: Ending("storage denies access", Remedy.PERSON),
-    ExitCode.ROWS_REJECTED: Ending("rows cannot be written and errors.mode is fail", Remedy.PERSON),
+    ExitCode.ROWS_REJECTED: Ending(
+        "rows cannot be written and errors.mode is fail, or messages have a schema that cannot be read and "
+        "errors.schema is stop",
+        Remedy.PERSON,
+    ),
     ExitCode.QUERY_FAILED: Ending(
         "Spark or `query` ended the query, or did not start it, for a reason not named here", Remedy.RESTART
     ),

@@ -14,6 +14,7 @@ import pytest
 from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
+from bucketingest.write.errors import LogFilesLeft
 from support.oracle import hudi_rs
 from support.oracle.client import HudiOracle
 from support.oracle.compare import assert_same_rows, without_meta_columns
@@ -22,6 +23,7 @@ from support.tables.services.compactions import compact
 
 pytestmark = pytest.mark.hudi
 
+TEXT: Final = pa.string()
 DEFINITION: Final = TableDefinition("widened", ("id",), (), None, buckets=1)
 TYPES: Final[dict[str, tuple[pa.DataType, pa.DataType, Any, Any]]] = {
     "int_long": (pa.int32(), pa.int64(), -(2**31), 2**60),
@@ -43,6 +45,46 @@ def wide(*tables: pa.Table) -> pa.Table:
     for row in values:
         row["float_double"] = 0.1
     return pa.Table.from_pylist(values, rows(True).schema)
+
+
+INSIDE: Final = tuple(
+    pa.schema(
+        [("id", pa.string()), ("s", kind), ("l", pa.list_(pa.field("element", kind))), ("m", pa.map_(TEXT, kind))]
+    )
+    for kind in (
+        pa.struct([("x", pa.int32()), ("name", TEXT)]),
+        pa.struct([("x", pa.int64()), ("name", TEXT), ("y", pa.float64())]),
+    )
+)
+"""Columns with fields inside, before and after."""
+
+
+@pytest.mark.parametrize("block", ["avro", "parquet"])
+def test_fields_inside_columns_are_read_after_the_log_files_of_before_are_merged(
+    hudi: HudiOracle, tmp_path: Path, block: LogBlock
+) -> None:
+    def of(values: dict[str, Any], schema: pa.Schema) -> pa.Table:
+        rows = [{"id": each, "s": s, "l": [s, None], "m": [("k", s)]} for each, s in values.items()]
+        return pa.Table.from_pylist(rows, schema)
+
+    old, new = INSIDE
+    before = {"a": {"x": 1, "name": "n"}, "b": {"x": 2}, "e": None}
+    LocalWriter(tmp_path, DEFINITION, old, log_block=block).commit(of(before, old))
+    with pytest.raises(LogFilesLeft, match=r"^s\.y, l\.element\.y, m\.value\.y, s\.x, l\.element\.x, m\.value\.x of "):
+        LocalWriter(tmp_path, DEFINITION, new, log_block=block)
+    compact(open_storage(str(tmp_path)))
+    after = {"b": {"x": 2**40, "name": "m", "y": 0.5}, "c": {"y": 1.5}}
+    LocalWriter(tmp_path, DEFINITION, new, log_block=block).commit(of(after, new))
+    for _ in range(2):
+        expected = of({**before, **after}, new)
+        assert_same_rows(without_meta_columns(hudi.snapshot(tmp_path)), expected, ["id"])
+        assert_same_rows(without_meta_columns(hudi_rs.snapshot(tmp_path)), expected, ["id"])
+        compact(open_storage(str(tmp_path)))
+    # an old producer goes on
+    late = {"d": {"x": 3, "name": "old"}}
+    LocalWriter(tmp_path, DEFINITION, old, log_block=block).commit(of(late, old))
+    found = without_meta_columns(hudi_rs.snapshot(tmp_path))
+    assert_same_rows(found, of({**before, **after, **late}, new), ["id"])
 
 
 @pytest.mark.parametrize("compacted", [False, True], ids=["log files", "base and log files"])

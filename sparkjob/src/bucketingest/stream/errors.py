@@ -24,6 +24,12 @@ class InvalidTransform(StreamError):
     exit_code = ExitCode.BAD_INPUT
 
 
+class SchemaRefused(StreamError):
+    """The schema of messages cannot be read as the table's, and `errors.schema` is stop."""
+
+    exit_code = ExitCode.ROWS_REJECTED
+
+
 class CheckpointUnreadable(StreamError):
     """Spark's checkpoint does not say which rows the micro-batch consists of."""
 

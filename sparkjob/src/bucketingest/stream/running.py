@@ -46,11 +46,11 @@ class RunningIngest:
         starter: QueryStarter,
         lease: TableLease,
         catalogs: Sequence[CatalogKeeper] = (),
-        with_schema: Callable[[str], QueryStarter] | None = None,
+        grow: Callable[[SchemaGrown], QueryStarter] | None = None,
     ) -> None:
-        """`with_schema`: makes another starter for a schema of the columns that has grown."""
+        """`grow`: makes another starter when the columns become more."""
         self._starter = starter
-        self._with_schema = with_schema
+        self._grow_columns = grow
         self._catalogs = catalogs
         self._lease = lease
         self._function = starter.function
@@ -216,12 +216,11 @@ class RunningIngest:
         """Start again from the table with more columns. Nothing of the micro-batch is written; what the open instant
         has of earlier ones is written again.
         """
-        assert self._with_schema is not None, "only a schema that may grow is looked at"
-        log.info("the schema grows with new columns", extra={"columns": {str(k): v for k, v in grown.added.items()}})
+        assert self._grow_columns is not None, "only a schema that may grow is looked at"
         before = self._function
         self._stop()
         before.stop_services()
-        self._starter = self._with_schema(grown.text)
+        self._starter = self._grow_columns(grown)
         self._function = self._starter.function
         if before.stop_requested.is_set():
             self._function.stop_requested.set()

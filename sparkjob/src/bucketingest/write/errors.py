@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bucketingest.errors import BucketIngestError
 from bucketingest.exit_codes import ExitCode
 
@@ -36,6 +38,19 @@ class NewerFormat(WriteError):
     """A newer release of bucketingest works on the table: this one must not continue what it recorded."""
 
     exit_code = ExitCode.TABLE_REFUSED
+
+
+class LogFilesLeft(WriteError):
+    """Columns change in a way that no reader bridges between log files, and not all log files of before could be
+    merged: another writer is at work, or a file is damaged.
+    """
+
+    def __init__(self, url: str, fields: Sequence[str]) -> None:
+        super().__init__(
+            f"{', '.join(fields)} of {url} are new or get a wider type, and log files of before are left, which no "
+            "reader reads beside those of after: another writer is at work, or files are damaged (bucketingest inspect "
+            f"{url}). The next start merges them, or bucketingest compact {url} --all"
+        )
 
 
 class RulesConflict(WriteError):

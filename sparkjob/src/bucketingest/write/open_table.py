@@ -25,8 +25,15 @@ from bucketingest.hudi.table.checks import check_table
 from bucketingest.hudi.table.file_view import FileView, load_file_view
 from bucketingest.hudi.table.key_sample import sample_record_keys
 from bucketingest.hudi.table.layout_warnings import BlockChoice, LogBlock, best_log_block, layout_warnings
-from bucketingest.hudi.table.schema import AvroSchema, arrow_to_avro, avro_to_arrow, schema_json, with_meta_columns
-from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
+from bucketingest.hudi.table.schema import (
+    META_COLUMNS,
+    AvroSchema,
+    arrow_to_avro,
+    avro_to_arrow,
+    schema_json,
+    with_meta_columns,
+)
+from bucketingest.hudi.table.schema_evolution import Fit, SchemaComparison, compare_schemas
 from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_table, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant_time import newest_time, parse_time
@@ -37,6 +44,7 @@ from bucketingest.index.row_rules import RowRules, check_columns, row_rules
 from bucketingest.lease.store_clock import DIFFERENCE_MAX
 from bucketingest.storage import Storage, verify_create_if_absent
 from bucketingest.write.bucket_rules import settle_rules, verify_placement
+from bucketingest.write.errors import LogFilesLeft
 from bucketingest.write.instants.journal import ROOT
 from bucketingest.write.plan import DELETE_COLUMN
 
@@ -88,14 +96,17 @@ def open_table(
     has_deletes: bool = False,
     log_block: LogBlock | None = None,
     drop_metadata_table: Callable[[], None] | None = None,
+    merge_logs: Callable[[pa.Schema], None] | None = None,
     lock: Lock = nullcontext,
     check_lease: Callable[[], None] = lambda: None,
 ) -> OpenTable:
     """Open the table, or create it with the incoming columns.
 
     `incoming`: columns after the transform, without the delete column. `log_block` None: `best_log_block`.
-    `drop_metadata_table`: is called after all checks; None: a table with Hudi's metadata table is refused. `lock` and
-    `check_lease`: for a change of the bucket rules. Raises UnsupportedTable with every reason found,
+    `drop_metadata_table`: is called after all checks; None: a table with Hudi's metadata table is refused. `merge_logs`
+    ends what this pipeline left open in a table of these columns, and merges all log files into base files: is called
+    before columns change in a way that no reader bridges between log files; None: such a change is refused.
+    `lock` and `check_lease`: for a change of the bucket rules. Raises UnsupportedTable with every reason found,
     DuplicateFileGroup, BucketOutOfRange, BucketLayoutMismatch, SchemaError, RulesConflict, and what key rules raise for
     missing columns.
     """
@@ -114,9 +125,19 @@ def open_table(
     bucket_rules = load_rules(storage, definition.buckets) if has_buckets else TableRules(BucketCounts(1))
     timeline = with_hidden(storage, Timeline.load(storage))
     _tell_if_ahead(timeline)
-    avro = _merged_schema(table, timeline, avro, definition)
+    stored = stored_schema(table, timeline) or avro
+    comparison = _compared(storage, stored, avro, definition)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
+    if comparison.needs_merge and (timeline.pending or _has_logs(view, replaced)):
+        if merge_logs is not None:
+            log.warning("merging all log files before columns change", extra={"columns": comparison.needs_merge})
+            merge_logs(_columns_of(stored))
+        timeline = with_hidden(storage, Timeline.load(storage))
+        view = load_file_view(storage, timeline)
+        replaced = replaced_file_groups(storage, timeline)
+        if _has_logs(view, replaced):
+            raise LogFilesLeft(storage.url, comparison.needs_merge)
     files = _committed_files(view, replaced) if has_buckets else ()
     index = BucketIndex.bootstrap(files, bucket_rules.counts).avoiding(replaced if has_buckets else ())
     if not has_buckets:
@@ -132,8 +153,8 @@ def open_table(
         table=table,
         definition=definition,
         rules=_of_table(rules, view.marked_partitions),
-        avro_schema=avro,
-        row_schema=_row_schema(avro, has_deletes=has_deletes or is_global),
+        avro_schema=comparison.schema,
+        row_schema=_row_schema(comparison.schema, has_deletes=has_deletes or is_global),
         log_block=log_block or best_log_block(definition, incoming),
         index=index.with_counts(bucket_rules.counts),
         bucket_rules=bucket_rules,
@@ -157,7 +178,8 @@ def check_table_fits(
     except TableNotFound:
         return False
     check_table(table, definition, metadata_table=drops_metadata_table)
-    _merged_schema(table, Timeline.load(storage), arrow_to_avro(incoming, table_name=definition.name), definition)
+    avro = arrow_to_avro(incoming, table_name=definition.name)
+    _compared(storage, stored_schema(table, Timeline.load(storage)) or avro, avro, definition)
     return True
 
 
@@ -207,16 +229,25 @@ def fixed_columns(definition: TableDefinition) -> tuple[str, ...]:
     return (*definition.record_key, *definition.partition_fields, *(() if ordering is None else (ordering,)))
 
 
-def _merged_schema(
-    table: HoodieTable, timeline: Timeline, incoming: AvroSchema, definition: TableDefinition
-) -> AvroSchema:
-    stored = stored_schema(table, timeline)
-    if stored is None:
-        return incoming
+def _compared(
+    storage: Storage, stored: AvroSchema, incoming: AvroSchema, definition: TableDefinition
+) -> SchemaComparison:
     comparison = compare_schemas(stored, incoming, fixed_columns(definition))
     if comparison.fit is Fit.REFUSED:
-        raise UnsupportedTable(table.storage.url, [f"schema: {reason}" for reason in comparison.reasons])
-    return comparison.schema
+        raise UnsupportedTable(storage.url, [f"schema: {reason}" for reason in comparison.reasons])
+    return comparison
+
+
+def _columns_of(stored: AvroSchema) -> pa.Schema:
+    schema = avro_to_arrow(stored)
+    return pa.schema([field for field in schema if field.name not in META_COLUMNS])
+
+
+def _has_logs(view: FileView, replaced: Collection[tuple[str, str]]) -> bool:
+    return any(
+        group.latest is not None and group.latest.log_files and (group.partition_path, group.file_id) not in replaced
+        for group in view.groups
+    )
 
 
 def _verify_layout(sample: Iterable[tuple[str, str, str]], rules: RowRules, counts: BucketCounts) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from bucketingest.cli.inspection import findings
@@ -24,6 +25,7 @@ from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import Journal
 from support.jobs.commands import Command
 from support.tables.fixtures import unpack_fixture
+from support.tables.local_writer import PIPELINE, LocalWriter
 from support.tables.other_writers import upgrade_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
@@ -63,6 +65,22 @@ def test_a_table_of_hudis(command: Command, tmp_path: Path, fixture: str) -> Non
     assert (files["partitions"], files["file_groups"], files["slices"], files["base_files"]) == (2, 6, 6, 6)
     assert files["sizes"]["total"] == files["all_bytes"]
     assert report["findings"] == report["pending"] == report["uncommitted"] == report["pipelines"] == []
+
+
+def test_the_commits_that_changed_the_columns_are_named(command: Command, tmp_path: Path) -> None:
+    deep = [pa.field("s", pa.struct([pa.field("x", pa.int32())])), pa.field("n", pa.int32())]
+    first = pa.schema([("id", pa.string()), *deep])
+    second = pa.schema([("id", pa.string()), deep[0], ("n", pa.int64()), ("note", pa.string())])
+    definition = TableDefinition("t", ("id",), (), None, buckets=1)
+    for schema in (first, second, second):
+        LocalWriter(tmp_path, definition, schema).commit(schema.empty_table().from_pylist([{"id": "a"}], schema))
+    report = report_of(command, tmp_path)
+    times = [each["time"] for each in report["timeline"]]
+    (change,) = report["schema_changes"]
+    assert report["columns"] == 4
+    assert (change["time"], change["added"], change["widened"]) == (times[1], ["note"], ["n"])
+    text = command("inspect", tmp_path).out
+    assert f"columns changed with {times[1]} by pipeline {PIPELINE}: new note; wider n" in text
 
 
 def test_only_as_many_instants_as_asked_for_are_listed_the_newest_last(command: Command, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ def record(*fields: dict[str, Any]) -> str:
 
 ID = {"name": "id", "type": "string"}
 PLACE = {"type": "record", "name": "Place", "fields": [{"name": "x", "type": "int"}]}
+DECIMAL = {"logicalType": "decimal", "precision": 9, "scale": 2}
 
 
 def columns(text: str) -> dict[str, pa.DataType]:
@@ -53,14 +54,78 @@ def test_new_fields_are_columns_behind_the_others() -> None:
         {"name": "any", "type": ["int", "string"]},
         {"name": "nothing", "type": "null"},
         {"name": "odd", "type": {"type": "record", "name": "Odd", "fields": []}},
+        {"name": "long", "type": "double"},
+        {"name": "at", "type": "long"},
+        {"name": "cents", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3}},
+        {"name": "fixed", "type": {"type": "fixed", "name": "F", "size": 9, **DECIMAL, "precision": 18}},
+        {"name": "float", "type": {"type": "record", "name": "P", "fields": [{"name": "x", "type": "double"}]}},
     ],
 )
-def test_what_is_no_new_column_is_left_out(field: dict[str, Any]) -> None:
-    reader = record(ID, {"name": "name", "type": "string", "aliases": ["nickname"]})
+def test_what_is_no_new_column_and_no_wider_type_is_left_out(field: dict[str, Any]) -> None:
+    reader = record(
+        ID,
+        {"name": "name", "type": "string", "aliases": ["nickname"]},
+        {"name": "long", "type": "long"},
+        {"name": "at", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "cents", "type": {"type": "bytes", **DECIMAL}},
+        {"name": "fixed", "type": {"type": "fixed", "name": "F", "size": 8, **DECIMAL}},
+        {"name": "float", "type": {"type": "record", "name": "P", "fields": [{"name": "x", "type": "float"}]}},
+    )
     assert grown(reader, record(field))[1] == ()
 
 
-def test_what_a_message_lacks_is_null_or_its_default() -> None:
+@pytest.mark.parametrize(
+    ("narrow", "other", "wide"),
+    [
+        ("int", "long", pa.int64()),
+        ("int", "double", pa.float64()),
+        ("float", "double", pa.float64()),
+        ("int", "float", pa.float64()),
+        ("float", "int", pa.float64()),
+        (["null", "int"], ["long", "null"], pa.int64()),
+        ({"type": "bytes", **DECIMAL}, {"type": "bytes", **DECIMAL, "precision": 20}, pa.decimal128(20, 2)),
+        (
+            {"type": "array", "items": PLACE},
+            {"type": "array", "items": {**PLACE, "fields": [{"name": "x", "type": "long"}, ID]}},
+            pa.list_(pa.field("element", pa.struct([("x", pa.int64()), ("id", pa.string())]))),
+        ),
+        (
+            {"type": "map", "values": "int"},
+            {"type": "map", "values": "long"},
+            pa.map_(pa.string(), pa.int64()),
+        ),
+    ],
+)
+def test_a_column_gets_the_type_that_has_the_values_of_all(narrow: Any, other: Any, wide: pa.DataType) -> None:
+    reader, writer = record({"name": "v", "type": narrow}), record({"name": "v", "type": other})
+    text, changed = grown(reader, writer)
+    assert changed
+    assert columns(text) == {"v": wide}
+    for each in (reader, writer):
+        assert grown(text, each) == (text, ())
+        decoder(json.loads(text), {1: json.loads(each)})
+
+
+def test_a_column_of_an_enum_has_every_symbol() -> None:
+    def of(*symbols: str) -> dict[str, Any]:
+        return json.loads(record({"name": "s", "type": {"type": "enum", "name": "S", "symbols": symbols}}))
+
+    reader = lenient(json.dumps(of("A")))
+    text, changed = grown(reader, json.dumps(of("B", "A")))
+    assert changed == ()
+    found = decoder(json.loads(text), {1: of("B", "A")})
+    assert decode(found, encoded(of("B", "A"), {"s": "B"}, 1)).rows.to_pylist() == [{"s": "B"}]
+
+
+def test_what_a_message_lacks_is_null_or_its_default_also_inside() -> None:
+    deep = {"type": "record", "name": "Deep", "fields": [ID, {"name": "gone", "type": "int"}]}
+    less = {**deep, "fields": [ID]}
+    reader = json.loads(lenient(record({"name": "deep", "type": {"type": "array", "items": deep}})))
+    writer = json.loads(record({"name": "deep", "type": {"type": "array", "items": less}}))
+    found = decoder(reader, {1: writer})
+    assert decode(found, encoded(writer, {"deep": [{"id": "x"}]}, 1)).rows.to_pylist() == [
+        {"deep": [{"id": "x", "gone": None}]}
+    ]
     reader = lenient(record(ID, {"name": "gone", "type": "int"}, {"name": "n", "type": "int", "default": 7}))
     old, new = record(ID, {"name": "gone", "type": "int"}), record(ID, {"name": "note", "type": "string"})
     reader, added = grown(reader, new)

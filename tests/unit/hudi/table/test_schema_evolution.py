@@ -10,6 +10,7 @@ ID = pa.field("id", pa.string(), nullable=False)
 AMOUNT = pa.field("amount", pa.decimal128(10, 2))
 NUMBER = pa.field("n", pa.int64())
 FIXED = pa.field("key", pa.int64())
+CITY = pa.field("city", pa.string())
 ADDRESS = pa.field("address", pa.struct([pa.field("city", pa.string()), pa.field("zip", pa.list_(pa.int32()))]))
 
 
@@ -55,6 +56,47 @@ def test_a_column_gets_the_wider_type_and_keeps_it(narrow: pa.DataType, wide: pa
     assert avro_to_arrow(back.schema) == pa.schema([ID, NUMBER.with_type(wide)])
 
 
+PLACE = pa.struct([pa.field("x", pa.int32()), pa.field("name", pa.string())])
+WIDER = pa.struct([pa.field("x", pa.int64()), pa.field("name", pa.string()), pa.field("y", pa.float64())])
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("n", PLACE, WIDER),
+        ("n.element", pa.list_(pa.field("element", PLACE)), pa.list_(pa.field("element", WIDER))),
+        ("n.value", pa.map_(pa.string(), PLACE), pa.map_(pa.string(), WIDER)),
+    ],
+)
+def test_fields_inside_a_column_are_added_and_get_wider_types(
+    path: str, before: pa.DataType, after: pa.DataType
+) -> None:
+    result = compared([ID, NUMBER.with_type(before)], [ID, NUMBER.with_type(after)])
+    assert (result.fit, result.needs_merge) == (Fit.EVOLVED, (f"{path}.y", f"{path}.x"))
+    assert avro_to_arrow(result.schema) == pa.schema([ID, NUMBER.with_type(after)])
+    back = compared([ID, NUMBER.with_type(after)], [ID, NUMBER.with_type(before)])
+    assert (back.fit, back.needs_merge) == (Fit.SAME, ())
+    assert avro_to_arrow(back.schema) == pa.schema([ID, NUMBER.with_type(after)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (pa.list_(pa.int32()), ("note",)),
+        (pa.map_(pa.string(), pa.int32()), ("note",)),
+        (pa.struct([pa.field("l", pa.list_(pa.int32()))]), ("note",)),
+        (pa.struct([pa.field("x", pa.int32())]), ()),
+    ],
+)
+def test_log_files_are_merged_before_a_column_is_added_beside_arrays_and_maps(
+    kind: pa.DataType, names: tuple[str, ...]
+) -> None:
+    column = pa.field("l", kind)
+    assert compared([ID, column], [ID, column, pa.field("note", pa.string())]).needs_merge == names
+    assert compared([ID, column], [ID, column]).needs_merge == ()
+    assert compared([ID], [ID, column]).needs_merge == ()
+
+
 def test_a_value_that_is_always_there_fits_a_nullable_column() -> None:
     assert compared([pa.field("id", pa.string())], [ID]).fit is Fit.SAME
 
@@ -76,9 +118,24 @@ def test_a_value_that_is_always_there_fits_a_nullable_column() -> None:
         ([ID], [AMOUNT], "'id' is required by the table but missing"),
         ([ID], [ID, pa.field("n", pa.int32(), nullable=False)], "'n' is new and not nullable"),
         (
-            [ADDRESS],
-            [pa.field("address", pa.struct([pa.field("city", pa.string())]))],
-            r"'address' has fields \['city', 'zip'\] in the table but \['city'\]",
+            [pa.field("address", pa.struct([CITY.with_nullable(False)]))],
+            [pa.field("address", pa.struct([pa.field("zip", pa.string())]))],
+            "'address.city' is required by the table but missing",
+        ),
+        (
+            [pa.field("address", pa.struct([CITY]))],
+            [pa.field("address", pa.struct([pa.field("City", pa.string())]))],
+            "'address.City' is 'address.city' in the table",
+        ),
+        (
+            [pa.field("address", pa.struct([CITY]))],
+            [pa.field("address", pa.struct([CITY, pa.field("zip", pa.string(), nullable=False)]))],
+            "'address.zip' is new and not nullable",
+        ),
+        (
+            [pa.field("place", pa.struct([pa.field("x", pa.float32())]))],
+            [pa.field("place", pa.struct([pa.field("x", pa.float64())]))],
+            "'place.x' is float in the table but double in the input",
         ),
         (
             [pa.field("l", pa.list_(pa.field("element", pa.int32(), nullable=False)))],

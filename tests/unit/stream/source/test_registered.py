@@ -16,8 +16,9 @@ from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.credentials import Credentials
 from bucketingest.registry.errors import GaveWay
 from bucketingest.registry.lookups import Patience, SchemaLookups
+from bucketingest.stream.errors import SchemaRefused
 from bucketingest.stream.source.messages import MessageDecoder, ids_in, marked_messages
-from bucketingest.stream.source.registered import RegisteredMessages, SchemaGrown
+from bucketingest.stream.source.registered import ColumnsSchema, RegisteredMessages, SchemaGrown
 from support.registry.http_registry import HttpRegistry, http_registry, respond
 
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]})
@@ -71,7 +72,9 @@ def registered(registry: HttpRegistry) -> RegisteredMessages:
     return registered_at(registry)
 
 
-def registered_at(registry: HttpRegistry, reader: str | None = None) -> RegisteredMessages:
+def registered_at(
+    registry: HttpRegistry, columns: ColumnsSchema | None = None, *, stops: bool = False
+) -> RegisteredMessages:
     """The rows of a micro-batch are here the batches themselves."""
 
     def find_ids(rows: Any) -> set[int]:
@@ -80,7 +83,9 @@ def registered_at(registry: HttpRegistry, reader: str | None = None) -> Register
 
     client = RegistryClient(registry.url, Credentials)
     lookups = SchemaLookups(client, Patience(120, lambda _: None, lambda: 0))
-    return RegisteredMessages(cast(Any, Shape()), cast(Any, None), lookups, reader=reader, find_ids=find_ids)
+    return RegisteredMessages(
+        cast(Any, Shape()), cast(Any, None), lookups, columns=columns, stops=stops, find_ids=find_ids
+    )
 
 
 def write(registered: RegisteredMessages, writing: Writing, *, gives_way: bool = False) -> list[str | None]:
@@ -151,17 +156,44 @@ def record(*names: str) -> str:
     return json.dumps({"type": "record", "name": "R", "fields": [{"name": each, "type": "int"} for each in names]})
 
 
-def test_new_fields_of_messages_are_told_before_anything_is_written(registry: HttpRegistry) -> None:
+def test_new_fields_of_messages_are_told_once_and_before_anything_is_written(registry: HttpRegistry) -> None:
     for each in (SCHEMA, record("n", "a"), "no schema", record("b", "n")):
         registry.register("r", each)
-    registered = registered_at(registry, SCHEMA)
+    columns = ColumnsSchema(SCHEMA)
+    registered = registered_at(registry, columns)
     assert write(registered, Writing(message(1))) == [None]
     writing = Writing(message(1), message(2) + b"\x04", message(3), message(4) + b"\x06")
-    with pytest.raises(SchemaGrown) as grown:
+    with pytest.raises(SchemaGrown) as asked:
         write(registered, writing)
     assert writing.details == []
-    assert grown.value.added == {2: ("a",), 4: ("b",)}
-    assert [each["name"] for each in json.loads(grown.value.text)["fields"]] == ["n", "a", "b"]
-    assert write(registered_at(registry, grown.value.text), writing)[3] is None, "with them it is written"
+    assert asked.value.changes == {2: ("a",), 4: ("b",)}
+    assert [each["name"] for each in json.loads(asked.value.text)["fields"]] == ["n", "a", "b"]
+    columns.text = asked.value.text
+    assert write(registered_at(registry, columns), writing)[3] is None, "with them it is written"
     own = Writing(message(2) + b"\x04")
     assert write(registered_at(registry), own) == [None], "the resource has a schema of its own, which does not grow"
+
+
+def test_messages_of_a_schema_whose_fields_the_table_cannot_take_are_dead_letters(registry: HttpRegistry) -> None:
+    for each in (SCHEMA, record("n", "a")):
+        registry.register("r", each)
+    columns = ColumnsSchema(SCHEMA)
+    writing = Writing(message(1), message(2) + b"\x04")
+    with pytest.raises(SchemaGrown) as asked:
+        write(registered_at(registry, columns), writing)
+    columns.refuse(asked.value, "has a, which the table cannot take")
+    refused = "cannot be decoded: byte 2: schema 2 has a, which the table cannot take"
+    assert write(registered_at(registry, columns), writing) == [None, refused]
+    with pytest.raises(SchemaRefused, match="schema 2 has a, which the table cannot take"):
+        write(registered_at(registry, columns, stops=True), writing)
+
+
+def test_a_schema_that_cannot_be_read_stops_the_query_if_that_is_asked_for(registry: HttpRegistry) -> None:
+    registry.register("r", SCHEMA)
+    registry.register("r", json.dumps({**json.loads(SCHEMA), "fields": [{"name": "n", "type": "string"}]}))
+    registered = registered_at(registry, stops=True)
+    assert write(registered, Writing(message(1))) == [None]
+    writing = Writing(message(2))
+    with pytest.raises(SchemaRefused, match="schema 2 cannot be read with the table's: field n is string and cannot"):
+        write(registered, writing)
+    assert writing.details == []

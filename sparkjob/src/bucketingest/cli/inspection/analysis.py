@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Final
 
 from bucketingest.cli.inspection.findings import findings
@@ -16,16 +17,19 @@ from bucketingest.cli.inspection.report import (
     PendingInstant,
     Pipeline,
     Properties,
+    SchemaChange,
     ServicesReport,
     TableReport,
     UncommittedFile,
 )
 from bucketingest.cli.inspection.snapshot import TableSnapshot
 from bucketingest.hudi.errors import InvalidName
+from bucketingest.hudi.table.schema import META_COLUMNS, AvroSchema
+from bucketingest.hudi.table.schema_evolution import compare_schemas
 from bucketingest.hudi.table.table import BUCKET_HASH, BUCKET_HASH_FIELDS
-from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.timeline.heartbeat import is_expired
-from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, DELTA_COMMIT, ROLLBACK, Instant
+from bucketingest.hudi.timeline.instant import CLEAN, COMPACTION, DELTA_COMMIT, REPLACE_COMMIT, ROLLBACK, Instant
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.write.instants.commit_content import DELETES, EPOCH, RANGES, ROWS
 from bucketingest.write.pipeline_names import PIPELINE
@@ -44,6 +48,7 @@ def analyse(
     """The report. `instants`: how many of the newest to list; `pending_limit`: age from which a pending one hangs."""
     timeline, view = snapshot.timeline, snapshot.view
     rules = snapshot.bucket_rules
+    schemas = _schemas(snapshot)
     pending_times = {instant.request_time for instant in timeline.pending}
     report = TableReport(
         url=snapshot.table.storage.url,
@@ -52,6 +57,8 @@ def analyse(
         completed_instants=len(timeline.completed),
         pending_instants=len(timeline.pending),
         timeline=tuple(_line(instant, snapshot) for instant in timeline.instants[-instants:]),
+        columns=len(schemas[-1][1]["fields"]) if schemas else None,
+        schema_changes=_schema_changes(schemas),
         pending=pending_instants(snapshot, pending_limit),
         files=files_report(view, snapshot.replaced, None if rules is None else rules.counts),
         damaged=_damaged(snapshot),
@@ -124,6 +131,35 @@ def _line(instant: Instant, snapshot: TableSnapshot) -> InstantLine:
         size_bytes=None if stats is None else sum(stat.total_write_bytes for stat in stats),
         pipeline=extra.get(PIPELINE),
     )
+
+
+def _schemas(snapshot: TableSnapshot) -> list[tuple[str, AvroSchema, str | None]]:
+    """Request time, columns and pipeline of each commit that was opened, the newest last."""
+    found = []
+    for instant in snapshot.timeline.completed_commits:
+        metadata = snapshot.commits.get(instant.request_time)
+        # A clustering has the columns of its plan, which may be older than the table's.
+        if (
+            metadata is not None
+            and instant.action != REPLACE_COMMIT
+            and (text := metadata.extra_metadata.get(SCHEMA_KEY))
+        ):
+            schema = json.loads(text)
+            columns = [each for each in schema["fields"] if each["name"] not in META_COLUMNS]
+            pipeline = metadata.extra_metadata.get(PIPELINE)
+            found.append((instant.request_time, {**schema, "fields": columns}, pipeline))
+    return found
+
+
+def _schema_changes(schemas: list[tuple[str, AvroSchema, str | None]]) -> tuple[SchemaChange, ...]:
+    changes = []
+    for (_, before, _), (time, after, pipeline) in pairwise(schemas):
+        found = compare_schemas(before, after)
+        names = {each["name"] for each in after["fields"]}
+        other = (*found.reasons, *(f"column {each!r} is gone" for each in found.missing if each not in names))
+        if found.added or found.widened or other:
+            changes.append(SchemaChange(time, pipeline, found.added, found.widened, other))
+    return tuple(changes)
 
 
 def _damaged(snapshot: TableSnapshot) -> tuple[DamagedFile, ...]:

@@ -38,6 +38,7 @@ def show(report: TableReport, console: Console) -> None:
     _show_properties(report.properties, console)
     show_timeline(report.timeline, console)
     console.print(f"{report.completed_instants} completed, {report.pending_instants} pending on the active timeline")
+    _show_schema(report, console)
     _show_files(report.files, console)
     if report.index_state is not None:
         _show_state(report.index_state, console)
@@ -69,6 +70,17 @@ def show_timeline(lines: Iterable[InstantLine], console: Console) -> None:
             "-" if line.size_bytes is None else megabytes(line.size_bytes),
         )
     console.print(table)
+
+
+def _show_schema(report: TableReport, console: Console) -> None:
+    if report.columns is not None:
+        console.print(f"{report.columns} columns")
+    for each in report.schema_changes:
+        parts = [f"new {', '.join(each.added)}"] if each.added else []
+        parts += [f"wider {', '.join(each.widened)}"] if each.widened else []
+        text = "; ".join([*parts, *each.other])
+        by = f"pipeline {each.pipeline}" if each.pipeline else "another writer"
+        console.print(f"columns changed with {each.time} by {escape(by)}: {escape(text)}", soft_wrap=True)
 
 
 def _show_state(state: IndexState, console: Console) -> None:

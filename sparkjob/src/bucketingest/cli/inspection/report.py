@@ -280,6 +280,22 @@ class IndexState:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """A commit whose columns are others than those of the commit before it."""
+
+    time: str
+    """Request time of its instant."""
+    pipeline: str | None
+    """None: it is not one of bucketingest's."""
+    added: tuple[str, ...]
+    """Columns, and fields inside columns, that are new."""
+    widened: tuple[str, ...]
+    """Those with a wider type."""
+    other: tuple[str, ...]
+    """What only another writer does: each change in words."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableReport:
     """Everything inspect reports."""
 
@@ -291,6 +307,10 @@ class TableReport:
     pending_instants: int
     timeline: tuple[InstantLine, ...]
     """The newest ones, the newest last."""
+    columns: int | None
+    """By the newest commit that has a schema; None: none has."""
+    schema_changes: tuple[SchemaChange, ...]
+    """Within the commits that were opened, the newest last."""
     pending: tuple[PendingInstant, ...]
     files: Files
     damaged: tuple[DamagedFile, ...]

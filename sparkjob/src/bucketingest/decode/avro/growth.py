@@ -5,43 +5,120 @@ is the union of theirs, not the newest.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from bucketingest.decode.avro.column_types import columns_of
+from bucketingest.decode.avro.resolution import ANY_SYMBOL
 from bucketingest.decode.avro.schema import AvroRecord, UnreadableSchema, read_reader, read_writer
+
+_WIDER_INSIDE: Final = {("int", "long"): "long", ("int", "double"): "double"}
+"""A column's type and the message's to the one that has all values of both; see `hudi.table.schema_evolution`."""
+_WIDER: Final = {
+    **_WIDER_INSIDE,
+    ("float", "double"): "double",
+    ("int", "float"): "double",
+    ("float", "int"): "double",
+}
 
 
 def lenient(text: str) -> str:
-    """The reader's schema with null for what a message's schema lacks, unless it has a default. Raises
-    UnreadableSchema.
+    """The reader's schema with null for what a message's schema lacks, unless it has a default, and with every symbol
+    of an enum: its column has text. Raises UnreadableSchema.
     """
-    record = read_reader(text)
-    return json.dumps({**record, "fields": [_optional(field) for field in record["fields"]]})
+    return json.dumps(_lenient(read_reader(text)))
 
 
 def grown(reader_text: str, writer_text: str) -> tuple[str, tuple[str, ...]]:
-    """The reader's schema with those of the writer's fields that it lacks, behind its own, and their names.
+    """The reader's schema with what the writer's has more: fields behind its own, and wider types; and the paths of
+    what has changed.
 
-    What is no column, or has a column's name in another case, is left out. A type is never changed. Raises
+    What is no column, or has another's name in another case, is left out. No other type is changed. Raises
     UnreadableSchema.
     """
-    reader, writer = read_reader(reader_text), read_writer(writer_text)
-    known = {name.lower() for field in reader["fields"] for name in (field["name"], *field.get("aliases", ()))}
-    added = []
+    changed: list[str] = []
+    reader = _of_record(read_reader(reader_text), read_writer(writer_text), "", changed)
+    return json.dumps(reader), tuple(changed)
+
+
+def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: list[str]) -> AvroRecord:
+    fields = {field["name"]: field for field in reader["fields"]}
+    known = {name: field["name"] for field in reader["fields"] for name in (field["name"], *field.get("aliases", ()))}
+    taken = {name.lower() for name in known}
     for field in writer["fields"]:
-        if field["name"].lower() not in known and _is_column(field, reader):
-            known.add(field["name"].lower())
-            added.append(_optional({"name": field["name"], "type": field["type"]}))
-    names = tuple(field["name"] for field in added)
-    return json.dumps({**reader, "fields": [*reader["fields"], *added]}), names
+        name, kind = field["name"], field["type"]
+        if name in known:
+            mine = fields[known[name]]
+            fields[mine["name"]] = {**mine, "type": _of_type(mine["type"], kind, above + mine["name"], changed)}
+        elif name.lower() not in taken and _is_column(name, kind):
+            taken.add(name.lower())
+            fields[name] = _optional({"name": name, "type": _lenient(kind)})
+            changed.append(above + name)
+    return {**reader, "fields": list(fields.values())}
 
 
-def _is_column(field: dict[str, Any], record: AvroRecord) -> bool:
+def _of_type(reader: Any, writer: Any, path: str, changed: list[str]) -> Any:
+    one, other = _value(reader), _value(writer)
+    if one is None or other is None:
+        return reader
+    kind, joined = one["type"], one
+    if kind != other["type"]:
+        wider = (_WIDER_INSIDE if "." in path else _WIDER).get((kind, other["type"]))
+        if wider is not None and not one.get("logicalType") and not other.get("logicalType"):
+            joined = {"type": wider}
+            changed.append(path)
+    elif kind == "record":
+        joined = _of_record(one, other, f"{path}.", changed)
+    elif kind == "array":
+        joined = {**one, "items": _of_type(one["items"], other["items"], f"{path}.element", changed)}
+    elif kind == "map":
+        joined = {**one, "values": _of_type(one["values"], other["values"], f"{path}.value", changed)}
+    elif _digits(one, other) > _digits(one, one):
+        joined = {**one, "precision": other["precision"]}
+        changed.append(path)
+    if joined is one:
+        return reader
+    return joined if not isinstance(reader, list) else [each if each == "null" else joined for each in reader]
+
+
+def _digits(reader: dict[str, Any], writer: dict[str, Any]) -> int:
+    """Digits of the writer's decimal if it is like the reader's but for them; else 0."""
+    both = reader.get("logicalType") == writer.get("logicalType") == "decimal"
+    same = both and all((reader.get(name) or 0) == (writer.get(name) or 0) for name in ("scale", "size"))
+    precision = writer.get("precision")
+    return precision if same and isinstance(precision, int) else 0
+
+
+def _value(kind: Any) -> dict[str, Any] | None:
+    """The type of what is not null; None for a union of several."""
+    if not isinstance(kind, list):
+        return dict(kind)
+    others = [each for each in kind if each not in ("null", {"type": "null"})]
+    return others[0] if len(others) == 1 else None
+
+
+def _is_column(name: str, kind: Any) -> bool:
+    field = {"name": name, "type": kind}
     try:
-        columns_of(read_reader(json.dumps({**record, "fields": [{"name": field["name"], "type": field["type"]}]})))
+        columns_of(read_reader(json.dumps({"type": "record", "name": "of_one_field", "fields": [field]})))
     except UnreadableSchema:
         return False
     return True
+
+
+def _lenient(kind: Any) -> Any:
+    if isinstance(kind, list):
+        return [_lenient(each) for each in kind]
+    match kind if isinstance(kind, str) else kind["type"]:
+        case "record":
+            fields = [_optional({**field, "type": _lenient(field["type"])}) for field in kind["fields"]]
+            return {**kind, "fields": fields}
+        case "array":
+            return {**kind, "items": _lenient(kind["items"])}
+        case "map":
+            return {**kind, "values": _lenient(kind["values"])}
+        case "enum":
+            return {**kind, ANY_SYMBOL: True}
+    return kind
 
 
 def _optional(field: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ _PROMOTED: Final = {
 }
 """Type of the writer's → types that it can be read as."""
 _NAMED: Final = frozenset(["record", "enum", "fixed"])
+ANY_SYMBOL: Final = "anySymbol"
+"""In an enum of a reader's schema: symbols that it lacks are values too. This is no attribute of Avro's."""
 _LOGICAL: Final = ("logicalType", "precision", "scale")
 _CONTEXT: Final = Context(prec=38)
 _THOUSAND: Final = 1000
@@ -128,6 +130,8 @@ def _check_name(writer: dict[str, Any], reader: dict[str, Any]) -> None:
 
 
 def _symbols(writer: dict[str, Any], reader: dict[str, Any]) -> list[str | None]:
+    if reader.get(ANY_SYMBOL):
+        return list(writer["symbols"])
     known, otherwise = set(reader["symbols"]), reader.get("default")
     return [symbol if symbol in known else otherwise for symbol in writer["symbols"]]
 

@@ -59,6 +59,12 @@ class RegisteredDecoder(ABC):
         """The schema of what becomes a row of messages. Raises UnreadableSchema if there is none."""
         return writer.text
 
+    def why_refused(self, schema_id: int) -> str | None:
+        """Why no message of a known schema can be decoded, in words that follow the id; None if some can."""
+        writer = self._writers[schema_id]
+        found = writer.why_not or self._of_schema(schema_id, writer, pa.array([], pa.binary()))
+        return found if isinstance(found, str) else None
+
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode the values of messages, null for one without a value. Raises UnknownSchemaIds."""
         messages, numbers, refused = with_value(messages)

@@ -7,7 +7,7 @@ makes the whole file group unreadable.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeVar
 
@@ -23,6 +23,8 @@ _WIDENED: Final = frozenset(
 """Kinds of a column before and after, for which readers read old files and log blocks of the table rightly, and whose
 values are all kept: a long is not always a double.
 """
+_WIDENED_INSIDE: Final = frozenset(pair for pair in _WIDENED if pair[0][0] != "float")
+"""The same for fields inside a column: `widened` gives a float its text at the top only."""
 
 
 class Fit(Enum):
@@ -41,54 +43,46 @@ class SchemaComparison:
     schema: AvroSchema
     """The schema to write, without meta columns: the table's columns in its order, then the added ones."""
     added: tuple[str, ...]
-    """Incoming columns that the table did not have; all nullable."""
+    """Incoming columns, and fields inside columns, that the table did not have; all nullable."""
     widened: tuple[str, ...]
-    """The table's columns that get a wider type."""
+    """The table's columns, and fields inside columns, that get a wider type."""
     missing: tuple[str, ...]
     """The table's nullable columns that the input lacks: they are filled with null."""
     reasons: tuple[str, ...]
     """Why the schema is refused, each with the column; empty unless refused."""
 
+    @property
+    def needs_merge(self) -> tuple[str, ...]:
+        """Changes that hudi-rs cannot read in a file slice that has log files of before and after: those of before must
+        be merged first. Fields inside columns are such, and a new column if an array or a map is among the others:
+        hudi-rs 0.5 does not know the elements' names in Avro blocks whose columns it fills up.
+        """
+        paths = (*self.added, *self.widened)
+        columns = (column["type"] for column in self.schema["fields"] if column["name"] not in self.added)
+        return (
+            paths if self.added and any(map(_has_elements, columns)) else tuple(each for each in paths if "." in each)
+        )
+
 
 def compare_schemas(table: AvroSchema, incoming: AvroSchema, fixed: Collection[str] = ()) -> SchemaComparison:
     """Compare a table's Avro schema with that of rows to be written; meta columns in either are ignored.
 
-    Columns are matched by name; their order does not matter. Allowed are new nullable columns, absent nullable columns,
-    a required value for a nullable column, and a wider type of one column for that of the other, unless it is one of
-    the `fixed`. Refused are other changes of types, nulls for a required column, new required columns, absent required
-    columns, and names that differ from the table's in case only.
+    Columns, and fields inside them, are matched by name; their order does not matter. Allowed are new nullable ones,
+    absent nullable ones, a required value for a nullable one, and a wider type of one for that of the other, unless it
+    is one of the `fixed` columns. Refused are other changes of types, nulls for what is required, new or absent
+    required ones, and names that differ from the table's in case only.
     """
-    stored, arriving = _columns(table), _columns(incoming)
-    reasons: list[str] = []
-    widened = {}
-    for name, column in stored.items():
-        if name not in arriving:
-            if not _is_nullable(column["type"]):
-                reasons.append(f"column {name!r} is required by the table but missing in the input; select it")
-            continue
-        found = _differences(name, column["type"], arriving[name]["type"])
-        if found and name not in fixed and (wide := _wider(column["type"], arriving[name]["type"])) is not None:
-            if wide != column["type"]:
-                widened[name] = {**column, "type": wide}
-            continue
-        reasons += found
-    added = tuple(name for name in arriving if name not in stored)
-    known = {name.lower(): name for name in stored}
-    reasons += [
-        f"column {name!r} is {known[name.lower()]!r} in the table: Spark's readers cannot tell them apart; "
-        f"name it {known[name.lower()]!r}, for example in transform.sql"
-        for name in added
-        if name.lower() in known
-    ]
-    reasons += [
-        f"column {name!r} is new and not nullable; rows already in the table have no value for it: make it nullable"
-        for name in added
-        if not _is_nullable(arriving[name]["type"])
-    ]
-    missing = tuple(name for name, column in stored.items() if name not in arriving and _is_nullable(column["type"]))
-    columns = [*(stored | widened).values(), *(arriving[name] for name in added)]
-    fit = Fit.REFUSED if reasons else Fit.EVOLVED if added or widened else Fit.SAME
-    return SchemaComparison(fit, {**table, "fields": columns}, added, tuple(widened), missing, tuple(reasons))
+    union = _Union(frozenset(fixed))
+    columns = union.of_fields("", _columns(table), _columns(incoming))
+    missing = tuple(name for name in _columns(table) if name not in _columns(incoming))
+    return SchemaComparison(
+        fit=Fit.REFUSED if union.reasons else Fit.EVOLVED if union.added or union.widened else Fit.SAME,
+        schema={**table, "fields": columns},
+        added=tuple(union.added),
+        widened=tuple(union.widened),
+        missing=missing,
+        reasons=tuple(union.reasons),
+    )
 
 
 def widened(column: Column, wanted: pa.DataType) -> Column:
@@ -101,23 +95,89 @@ def widened(column: Column, wanted: pa.DataType) -> Column:
     return column.cast(wanted)
 
 
-def _wider(stored: Any, arriving: Any) -> Any:
-    """The type of a column that has values of both, each of them exactly; None if there is none."""
-    if _is_nullable(arriving) and not _is_nullable(stored):
-        return None
-    one, other = _value_type(stored), _value_type(arriving)
-    if _is_wider(one, other):
-        return stored
-    if _is_wider(other, one):
-        return ["null", other] if _is_nullable(stored) else other
-    return None
+@dataclass(slots=True)
+class _Union:
+    """Joins two types to the one that has values of both, and notes what changes by that, and what cannot be."""
+
+    fixed: frozenset[str]
+    added: list[str] = field(default_factory=list)
+    widened: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def of_fields(
+        self, above: str, stored: dict[str, dict[str, Any]], arriving: dict[str, dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Columns, or the fields of a record at the path `above`, which ends with a point."""
+        joined = []
+        known = {}
+        for name, column in stored.items():
+            known[name.lower()] = name
+            if name in arriving:
+                joined.append({**column, "type": self._of(above + name, column["type"], arriving[name]["type"])})
+                continue
+            joined.append(column)
+            if not _is_nullable(column["type"]):
+                why = "is required by the table but missing in the input; select it"
+                self.reasons.append(f"column {above + name!r} {why}")
+        for name, column in arriving.items():
+            if name not in stored:
+                joined.append(column)
+                self._new(above + name, column, None if name.lower() not in known else above + known[name.lower()])
+        return joined
+
+    def _new(self, path: str, column: dict[str, Any], twin: str | None) -> None:
+        self.added.append(path)
+        if twin is not None:
+            why = f"Spark's readers cannot tell them apart; name it {twin!r}, for example in transform.sql"
+            self.reasons.append(f"column {path!r} is {twin!r} in the table: {why}")
+        if not _is_nullable(column["type"]):
+            why = "is new and not nullable; rows already in the table have no value for it: make it nullable"
+            self.reasons.append(f"column {path!r} {why}")
+
+    def _of(self, path: str, stored: Any, arriving: Any) -> Any:
+        """The type; names of nested types are the table's."""
+        if _is_nullable(arriving) and not _is_nullable(stored):
+            why = "is required by the table but nullable in the input; filter or replace its nulls"
+            self.reasons.append(f"column {path!r} {why}")
+            return stored
+        one, other = _value_type(stored), _value_type(arriving)
+        joined: Any = one
+        if _kind(one) != _kind(other):
+            joined = self._wider(path, one, other)
+        elif one["type"] == "array":
+            joined = {**one, "items": self._of(f"{path}.element", one["items"], other["items"])}
+        elif one["type"] == "map":
+            joined = {**one, "values": self._of(f"{path}.value", one["values"], other["values"])}
+        elif one["type"] == "record":
+            joined = {**one, "fields": self.of_fields(f"{path}.", _columns(one), _columns(other))}
+        if joined == one:
+            return stored
+        return ["null", joined] if _is_nullable(stored) else joined
+
+    def _wider(self, path: str, one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+        if path.partition(".")[0] not in self.fixed:
+            kinds = _WIDENED if "." not in path else _WIDENED_INSIDE
+            if _is_wider(one, other, kinds):
+                return one
+            if _is_wider(other, one, kinds):
+                self.widened.append(path)
+                return other
+        self.reasons.append(f"column {path!r} is {_shown(one)} in the table but {_shown(other)} in the input; cast it")
+        return one
 
 
-def _is_wider(wide: dict[str, Any], narrow: dict[str, Any]) -> bool:
+def _is_wider(wide: dict[str, Any], narrow: dict[str, Any], kinds: Collection[tuple[Any, Any]]) -> bool:
     if "decimal" == wide.get("logicalType") == narrow.get("logicalType"):
         same = wide.get("scale", 0) == narrow.get("scale", 0) and wide["type"] == narrow["type"]
         return bool(same and wide["precision"] > narrow["precision"])
-    return (_kind(narrow), _kind(wide)) in _WIDENED
+    return (_kind(narrow), _kind(wide)) in kinds
+
+
+def _has_elements(avro: Any) -> bool:
+    kind = _value_type(avro)
+    if kind["type"] == "record":
+        return any(_has_elements(each["type"]) for each in kind["fields"])
+    return kind["type"] in {"array", "map"}
 
 
 def _columns(schema: AvroSchema) -> dict[str, dict[str, Any]]:
@@ -126,35 +186,6 @@ def _columns(schema: AvroSchema) -> dict[str, dict[str, Any]]:
 
 def _is_nullable(avro: Any) -> bool:
     return isinstance(avro, list) and "null" in avro
-
-
-def _differences(path: str, stored: Any, arriving: Any) -> list[str]:
-    """Reasons why values of ``arriving`` cannot be stored as ``stored``; names of nested types are ignored."""
-    if _is_nullable(arriving) and not _is_nullable(stored):
-        return [f"column {path!r} is required by the table but nullable in the input; filter or replace its nulls"]
-    return _type_differences(path, _value_type(stored), _value_type(arriving))
-
-
-def _type_differences(path: str, stored: dict[str, Any], arriving: dict[str, Any]) -> list[str]:
-    if _kind(stored) != _kind(arriving):
-        return [f"column {path!r} is {_shown(stored)} in the table but {_shown(arriving)} in the input; cast it"]
-    match stored["type"]:
-        case "array":
-            return _differences(f"{path}.element", stored["items"], arriving["items"])
-        case "map":
-            return _differences(f"{path}.value", stored["values"], arriving["values"])
-        case "record":
-            return _record_differences(path, stored, arriving)
-    return []
-
-
-def _record_differences(path: str, stored: AvroSchema, arriving: AvroSchema) -> list[str]:
-    """Nested fields must be the same by name and order: only top-level columns may be added or left out."""
-    names, other_names = ([field["name"] for field in record["fields"]] for record in (stored, arriving))
-    if names != other_names:
-        return [f"column {path!r} has fields {names} in the table but {other_names} in the input; select the same"]
-    pairs = zip(stored["fields"], arriving["fields"], strict=True)
-    return [reason for a, b in pairs for reason in _differences(f"{path}.{a['name']}", a["type"], b["type"])]
 
 
 def _value_type(avro: Any) -> dict[str, Any]:

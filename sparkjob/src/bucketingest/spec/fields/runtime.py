@@ -59,6 +59,15 @@ class Errors(SpecModel):
         default="deadLetter",
         description="deadLetter: the row goes to the dead-letter table. fail: the pipeline stops. No row is dropped.",
     )
+    unreadable_schema: Literal["deadLetter", "stop"] = Field(
+        default="deadLetter",
+        alias="schema",
+        description=(
+            "What happens if the schema of messages, by their id in a registry, cannot be read as the table's. "
+            "deadLetter: all its messages are dead letters. stop: the query ends before anything of that micro-batch "
+            "is written."
+        ),
+    )
     dead_letter_path: Location | None = Field(
         default=None,
         alias="deadLetterPath",

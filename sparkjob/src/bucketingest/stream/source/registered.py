@@ -7,6 +7,7 @@ micro-batch has, asks for them, and has the micro-batch written again. That is r
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -20,10 +21,13 @@ from bucketingest.decode.kafka.message import VALUE
 from bucketingest.decode.registered.subjects import writer_schema
 from bucketingest.decode.registered.wire_format import UnknownSchemaIds, WriterSchema
 from bucketingest.registry.lookups import KEPT_MAX, NEW_MAX, SchemaLookups
+from bucketingest.stream.errors import SchemaRefused
 from bucketingest.stream.source.messages import MessageDecoder, ids_in
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.spark.arrow_map import map_in_arrow
 from bucketingest.write.rows.write_status import WriteStatus
+
+log = logging.getLogger(__name__)
 
 _ROUNDS_MAX: Final = 3
 _IDS_MAX: Final = KEPT_MAX + NEW_MAX + 1
@@ -40,14 +44,47 @@ def ids_of(rows: DataFrame, columns: Sequence[str] = (VALUE,)) -> set[int]:
 
 
 class SchemaGrown(Exception):
-    """Messages of a micro-batch have fields that are no columns yet; nothing of it is written."""
+    """Messages of a micro-batch have fields that are no columns yet, or wider types; nothing of it is written."""
 
-    def __init__(self, text: str, added: Mapping[int, Sequence[str]]) -> None:
-        super().__init__(f"schemas {', '.join(map(str, added))} have fields that are no columns yet")
+    def __init__(self, text: str, changes: Mapping[int, Sequence[str]]) -> None:
+        super().__init__(f"schemas {', '.join(map(str, changes))} have more than the columns")
         self.text = text
         """The schema of the columns with them."""
-        self.added = added
-        """Their names, by the schema's id."""
+        self.changes = changes
+        """Paths of the fields, by the schema's id."""
+
+
+class ColumnsSchema:
+    """The schema of the columns, which grows with those of the messages. One for as long as the process runs."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        """As the table has it."""
+        self.refused: dict[int, str] = {}
+        """Why the table cannot take what a schema has, by the schema's id."""
+        self._covered: set[int] = set()
+
+    def cover(self, writers: Mapping[int, WriterSchema], columns_in: Callable[[WriterSchema], str]) -> None:
+        """Look at the schemas that are new. `columns_in`: the schema of what becomes a row. Raises SchemaGrown, once
+        for each.
+        """
+        changes: dict[int, Sequence[str]] = {}
+        text = self.text
+        for number in sorted(writers.keys() - self._covered):
+            self._covered.add(number)
+            if not writers[number].why_not:
+                try:
+                    text, paths = grown(text, columns_in(writers[number]))
+                except UnreadableSchema:  # its messages are dead letters
+                    continue
+                if paths:
+                    changes[number] = paths
+        if changes:
+            raise SchemaGrown(text, changes)
+
+    def refuse(self, asked: SchemaGrown, why: str) -> None:
+        """The table cannot take what these schemas have: their messages are dead letters."""
+        self.refused |= dict.fromkeys(asked.changes, why)
 
 
 class RegisteredMessages:
@@ -59,23 +96,26 @@ class RegisteredMessages:
         rows: DataFrame,
         lookups: SchemaLookups,
         *,
-        reader: str | None = None,
+        columns: ColumnsSchema | None = None,
+        stops: bool = False,
         find_ids: Callable[[DataFrame], set[int]] | None = None,
     ) -> None:
-        """`rows`: any of the source's; they are not read. `reader`: the schema of the columns, if it is to grow with
-        the messages'. Raises InvalidTransform if messages cannot be decoded.
+        """`rows`: any of the source's; they are not read. `columns`: their schema, if it grows with the messages'.
+        `stops`: a schema that no message can be read by ends the query. Raises InvalidTransform if messages cannot be
+        decoded.
         """
         self._blocks = shape.registered_blocks(rows)
         self._shape = shape
         self._lookups = lookups
         self._find_ids = find_ids or partial(ids_of, columns=shape.message_decoder(self._blocks).decoded)
-        self._reader = reader
-        self._covered: set[int] = set()
+        self._columns = columns
+        self._stops = stops
+        self._told: set[int] = set()
         self._is_first = True
 
     def write(self, rows: DataFrame, write: Write, gives_way: Callable[[], bool]) -> Sequence[WriteStatus]:
-        """Write a micro-batch with a decoder that knows every id in it. Raises RegistryError, GaveWay, SchemaGrown, and
-        what `write` does.
+        """Write a micro-batch with a decoder that knows every id in it. Raises RegistryError, GaveWay, SchemaGrown,
+        SchemaRefused, and what `write` does.
         """
         self._lookups.begin()
         if self._is_first:  # it will have ids that are not known, surely
@@ -92,21 +132,18 @@ class RegisteredMessages:
 
     def _decoder(self) -> MessageDecoder:
         writers = {number: writer_schema(found, self._blocks.kind) for number, found in self._lookups.known().items()}
-        if self._reader is not None:
-            self._cover(self._reader, writers)
-        return self._shape.message_decoder(self._blocks.knowing(writers))
-
-    def _cover(self, reader: str, writers: Mapping[int, WriterSchema]) -> None:
-        """Raise SchemaGrown if one of the schemas has a field that could be a column and is none."""
-        added = {}
-        for number in sorted(writers.keys() - self._covered):
-            if not writers[number].why_not:
-                try:
-                    reader, names = grown(reader, self._blocks.columns_in(writers[number]))
-                except UnreadableSchema:  # its messages are dead letters
-                    names = ()
-                if names:
-                    added[number] = names
-            self._covered.add(number)
-        if added:
-            raise SchemaGrown(reader, added)
+        if self._columns is not None:
+            self._columns.cover(writers, self._blocks.columns_in)
+            for number in self._columns.refused.keys() & writers.keys():
+                writers[number] = WriterSchema(why_not=self._columns.refused[number])
+        blocks = self._blocks.knowing(writers)
+        for number in sorted(writers.keys() - self._told):
+            self._told.add(number)
+            if (why := blocks.why_refused(number)) is not None:
+                if self._stops:
+                    raise SchemaRefused(
+                        f"schema {number} {why}. Register a schema that can be read as the table's, give "
+                        "spec.format.schema, or set spec.errors.schema to deadLetter"
+                    )
+                log.error("messages of a schema are dead letters", extra={"schema": number, "reason": why})
+        return self._shape.message_decoder(blocks)
