@@ -51,7 +51,8 @@ def test_it_is_the_newest_of_the_subject_with_its_references(registry: HttpRegis
     (field,) = json.loads(found.columns_text)["fields"]
     absent, named = field["type"]
     assert (absent, field["default"]) == ("null", None), "a message may lack it one day"
-    assert named["fields"] == [{"name": "n", "type": {"type": "int"}}]
+    inside = {"name": "n", "type": ["null", {"type": "int"}], "default": None}
+    assert named["fields"] == [inside]
 
 
 def test_that_of_the_spec_counts_and_the_registry_is_not_asked(registry: HttpRegistry) -> None:

@@ -65,6 +65,12 @@ class RegisteredDebeziumDecoder(RegisteredAvroDecoder):
             raise UnreadableSchema("is not one of events")
         return row_of(writer.text)
 
+    def why_refused(self, schema_id: int) -> str | None:
+        """See `RegisteredDecoder`. Schemas of keys, heartbeats and the like are none of events."""
+        writer = self._writers[schema_id]
+        is_other = not writer.why_not and not said_of(writer.text)[0]
+        return None if is_other else super().why_refused(schema_id)
+
     def decode(self, messages: pa.BinaryArray, keys: pa.BinaryArray | None = None) -> Decoded:
         """Decode messages by their values, null for one without a value, and keys; without keys a message without a
         value is nothing. Raises UnknownSchemaIds, SourceTruncated.
