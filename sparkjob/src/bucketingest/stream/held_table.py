@@ -32,6 +32,7 @@ from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.open_table import OpenTable
 
 _EVERYTHING: Final = CompactionTriggers(log_files=1, log_age=timedelta(0))
+_PLANS_MAX: Final = 100
 _MERGING: Final = "log files are merged"
 """The work of no intent: what an earlier attempt left undecided is rolled back, not resumed."""
 
@@ -110,7 +111,9 @@ class HeldTable:
         """
         self.clustering().start()
         self.coordinator(opened, tasks=tasks, work=_MERGING, repeatable=True).start()
-        compact_now(self.storage, self._compaction(), _EVERYTHING, utc_now)
+        for _ in range(_PLANS_MAX):  # a plan has so many file groups at most
+            if not compact_now(self.storage, self._compaction(), _EVERYTHING, utc_now):
+                return
 
 
 def drop_of(storage: Storage, pipeline: Pipeline, lease: TableLease) -> Callable[[], None] | None:
