@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.table.schema_evolution import Fit
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.open_table import check_table_fits, open_table
 from support.tables.write_plans import SCHEMA, definition
@@ -23,14 +24,19 @@ def paths(storage: Storage) -> list[str]:
 
 
 def test_a_table_that_is_not_there_is_no_failure_and_is_not_made(storage: Storage) -> None:
-    assert not check_table_fits(storage, definition(), SCHEMA)
+    assert check_table_fits(storage, definition(), SCHEMA) is None
     assert paths(storage) == []
 
 
 def test_a_table_that_fits_stays_as_it_is(storage: Storage) -> None:
     open_table(storage, definition(), SCHEMA)
     before = paths(storage)
-    assert check_table_fits(storage, definition(), SCHEMA)
+    found = check_table_fits(storage, definition(), SCHEMA)
+    assert found is not None
+    assert found.fit is Fit.SAME
+    more = check_table_fits(storage, definition(), SCHEMA.append(pa.field("note", pa.string())))
+    assert more is not None
+    assert more.added == ("note",)
     assert paths(storage) == before
 
 

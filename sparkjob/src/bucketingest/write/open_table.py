@@ -166,9 +166,9 @@ def open_table(
 
 def check_table_fits(
     storage: Storage, definition: TableDefinition, incoming: pa.Schema, *, drops_metadata_table: bool = False
-) -> bool:
-    """Refuse most of what `open_table` would refuse, but write nothing, and take no lease and no lock. Returns whether
-    there is a table.
+) -> SchemaComparison | None:
+    """Refuse most of what `open_table` would refuse, but write nothing, and take no lease and no lock. Returns how the
+    columns fit the table's; None: there is no table.
 
     Raises as `open_table` does.
     """
@@ -176,11 +176,10 @@ def check_table_fits(
     try:
         table = load_table(storage)
     except TableNotFound:
-        return False
+        return None
     check_table(table, definition, metadata_table=drops_metadata_table)
     avro = arrow_to_avro(incoming, table_name=definition.name)
-    _compared(storage, stored_schema(table, Timeline.load(storage)) or avro, avro, definition)
-    return True
+    return _compared(storage, stored_schema(table, Timeline.load(storage)) or avro, avro, definition)
 
 
 def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRules:

@@ -153,5 +153,14 @@ def _fits(compiled: _Compiled) -> str:
     pipeline, schema = compiled.pipeline, compiled.schema
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
     drops = pipeline.drops_metadata_table
-    exists = check_table_fits(storage, pipeline.definition, schema, drops_metadata_table=drops)
-    return "the columns fit the table" if exists else "the columns can be those of a new table"
+    found = check_table_fits(storage, pipeline.definition, schema, drops_metadata_table=drops)
+    if found is None:
+        return "the columns can be those of a new table"
+    changes = [f"new {', '.join(found.added)}"] if found.added else []
+    changes += [f"wider {', '.join(found.widened)}"] if found.widened else []
+    changes += ["all log files are merged first"] if found.needs_merge else []
+    return (
+        f"the table's columns change with the next start: {'; '.join(changes)}"
+        if changes
+        else "the columns fit the table"
+    )
