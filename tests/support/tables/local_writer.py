@@ -29,6 +29,7 @@ from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
+from support.tables.services.compactions import compact
 from support.tables.write_plans import owned
 
 PIPELINE = "test"
@@ -61,6 +62,10 @@ class LocalWriter:
 
     def __post_init__(self) -> None:
         storage = open_storage(str(self.path))
+
+        def merge_logs(_: pa.Schema) -> None:
+            compact(storage)
+
         drop = MetadataTableDrop(storage, self.lock) if self.drop_metadata_table else None
         self._opened = open_table(
             storage,
@@ -69,6 +74,7 @@ class LocalWriter:
             has_deletes=self.deleted is not None,
             log_block=self.log_block,
             drop_metadata_table=None if drop is None else drop.at_start,
+            merge_logs=merge_logs,
         )
         settings = CoordinatorSettings(
             self.pipeline,
