@@ -87,15 +87,40 @@ def test_fields_inside_columns_are_read_after_the_log_files_of_before_are_merged
     assert_same_rows(found, of({**before, **after, **late}, new), ["id"])
 
 
-@pytest.mark.parametrize("compacted", [False, True], ids=["log files", "base and log files"])
 @pytest.mark.parametrize("block", ["avro", "parquet"])
-def test_values_of_both_types_are_read_and_merged(
-    hudi: HudiOracle, tmp_path: Path, block: LogBlock, compacted: bool
-) -> None:
+def test_a_column_is_added_after_another_got_a_wider_type(tmp_path: Path, block: LogBlock) -> None:
+    """hudi-rs fills up the log blocks that lack the new one: it takes no narrower type in them."""
+    before, after = rows(False, "a"), rows(True, "b")
+    LocalWriter(tmp_path, DEFINITION, before.schema, log_block=block).commit(before)
+    with pytest.raises(LogFilesLeft):
+        LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block)
+    compact(open_storage(str(tmp_path)))
+    LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block).commit(after)
+    more = rows(True, "c").append_column("note", pa.array(["new"]))
+    LocalWriter(tmp_path, DEFINITION, more.schema, log_block=block).commit(more)
+    expected = pa.concat_tables([wide(before, after), more], promote_options="default")
+    assert_same_rows(without_meta_columns(hudi_rs.snapshot(tmp_path)), expected, ["id"])
+
+
+@pytest.mark.parametrize("block", ["avro", "parquet"])
+def test_a_column_is_added_beside_a_decimal_in_a_record(tmp_path: Path, block: LogBlock) -> None:
+    price = pa.struct([("amount", pa.decimal128(9, 2))])
+    before = pa.table({"id": ["a"], "price": pa.array([{"amount": Decimal("1.25")}], price)})
+    after = before.set_column(0, "id", [["b"]]).append_column("note", pa.array(["new"]))
+    LocalWriter(tmp_path, DEFINITION, before.schema, log_block=block).commit(before)
+    with pytest.raises(LogFilesLeft):
+        LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block)
+    compact(open_storage(str(tmp_path)))
+    LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block).commit(after)
+    expected = pa.concat_tables([before, after], promote_options="default")
+    assert_same_rows(without_meta_columns(hudi_rs.snapshot(tmp_path)), expected, ["id"])
+
+
+@pytest.mark.parametrize("block", ["avro", "parquet"])
+def test_values_of_both_types_are_read_and_merged(hudi: HudiOracle, tmp_path: Path, block: LogBlock) -> None:
     before, after = rows(False, "a", "b"), rows(True, "b", "c")
     LocalWriter(tmp_path, DEFINITION, before.schema, log_block=block).commit(before)
-    if compacted:
-        compact(open_storage(str(tmp_path)))
+    compact(open_storage(str(tmp_path)))
     LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block).commit(after)
     expected = wide(before.slice(0, 1), after)
     for _ in range(2):

@@ -49,10 +49,10 @@ def test_a_nullable_column_the_input_lacks_is_to_be_filled_with_null() -> None:
 )
 def test_a_column_gets_the_wider_type_and_keeps_it(narrow: pa.DataType, wide: pa.DataType) -> None:
     result = compared([ID, NUMBER.with_type(narrow)], [NUMBER.with_type(wide), ID])
-    assert (result.fit, result.widened) == (Fit.EVOLVED, ("n",))
+    assert (result.fit, result.widened, result.needs_merge) == (Fit.EVOLVED, ("n",), ("n",))
     assert avro_to_arrow(result.schema) == pa.schema([ID, NUMBER.with_type(wide)])
     back = compared([ID, NUMBER.with_type(wide)], [ID, NUMBER.with_type(narrow)])
-    assert (back.fit, back.widened) == (Fit.SAME, ())
+    assert (back.fit, back.widened, back.needs_merge) == (Fit.SAME, (), ())
     assert avro_to_arrow(back.schema) == pa.schema([ID, NUMBER.with_type(wide)])
 
 
@@ -85,10 +85,12 @@ def test_fields_inside_a_column_are_added_and_get_wider_types(
         (pa.list_(pa.int32()), ("note",)),
         (pa.map_(pa.string(), pa.int32()), ("note",)),
         (pa.struct([pa.field("l", pa.list_(pa.int32()))]), ("note",)),
+        (pa.struct([pa.field("d", pa.decimal128(9, 2))]), ("note",)),
         (pa.struct([pa.field("x", pa.int32())]), ()),
+        (pa.decimal128(9, 2), ()),
     ],
 )
-def test_log_files_are_merged_before_a_column_is_added_beside_arrays_and_maps(
+def test_log_files_are_merged_before_a_column_is_added_beside_what_no_reader_fills_up(
     kind: pa.DataType, names: tuple[str, ...]
 ) -> None:
     column = pa.field("l", kind)

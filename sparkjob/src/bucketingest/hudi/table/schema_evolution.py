@@ -54,14 +54,14 @@ class SchemaComparison:
     @property
     def needs_merge(self) -> tuple[str, ...]:
         """Changes that hudi-rs cannot read in a file slice that has log files of before and after: those of before must
-        be merged first. Fields inside columns are such, and a new column if an array or a map is among the others:
-        hudi-rs 0.5 does not know the elements' names in Avro blocks whose columns it fills up.
+        be merged first. hudi-rs 0.5 fills up blocks that lack a column, and then takes no narrower type in them, no
+        array or map, since it does not know the elements' names, and no decimal inside a record. So no block may have
+        a narrower type, since each will lack a column one day. Fields inside columns are not filled up at all.
         """
-        paths = (*self.added, *self.widened)
         columns = (column["type"] for column in self.schema["fields"] if column["name"] not in self.added)
-        return (
-            paths if self.added and any(map(_has_elements, columns)) else tuple(each for each in paths if "." in each)
-        )
+        if self.widened or (self.added and any(_cannot_be_filled_up(each) for each in columns)):
+            return (*self.added, *self.widened)
+        return tuple(each for each in self.added if "." in each)
 
 
 def compare_schemas(table: AvroSchema, incoming: AvroSchema, fixed: Collection[str] = ()) -> SchemaComparison:
@@ -173,11 +173,11 @@ def _is_wider(wide: dict[str, Any], narrow: dict[str, Any], kinds: Collection[tu
     return (_kind(narrow), _kind(wide)) in kinds
 
 
-def _has_elements(avro: Any) -> bool:
+def _cannot_be_filled_up(avro: Any, *, inside: bool = False) -> bool:
     kind = _value_type(avro)
     if kind["type"] == "record":
-        return any(_has_elements(each["type"]) for each in kind["fields"])
-    return kind["type"] in {"array", "map"}
+        return any(_cannot_be_filled_up(each["type"], inside=True) for each in kind["fields"])
+    return kind["type"] in {"array", "map"} or (inside and kind.get("logicalType") == "decimal")
 
 
 def _columns(schema: AvroSchema) -> dict[str, dict[str, Any]]:
