@@ -93,8 +93,7 @@ def test_a_column_is_added_after_another_got_a_wider_type(tmp_path: Path, block:
     before, after = rows(False, "a"), rows(True, "b")
     LocalWriter(tmp_path, DEFINITION, before.schema, log_block=block).commit(before)
     with pytest.raises(LogFilesLeft):
-        LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block)
-    compact(open_storage(str(tmp_path)))
+        open_table(open_storage(str(tmp_path)), DEFINITION, after.schema)
     LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block).commit(after)
     more = rows(True, "c").append_column("note", pa.array(["new"]))
     LocalWriter(tmp_path, DEFINITION, more.schema, log_block=block).commit(more)
@@ -109,8 +108,7 @@ def test_a_column_is_added_beside_a_decimal_in_a_record(tmp_path: Path, block: L
     after = before.set_column(0, "id", [["b"]]).append_column("note", pa.array(["new"]))
     LocalWriter(tmp_path, DEFINITION, before.schema, log_block=block).commit(before)
     with pytest.raises(LogFilesLeft):
-        LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block)
-    compact(open_storage(str(tmp_path)))
+        open_table(open_storage(str(tmp_path)), DEFINITION, after.schema)
     LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block).commit(after)
     expected = pa.concat_tables([before, after], promote_options="default")
     assert_same_rows(without_meta_columns(hudi_rs.snapshot(tmp_path)), expected, ["id"])
@@ -120,7 +118,6 @@ def test_a_column_is_added_beside_a_decimal_in_a_record(tmp_path: Path, block: L
 def test_values_of_both_types_are_read_and_merged(hudi: HudiOracle, tmp_path: Path, block: LogBlock) -> None:
     before, after = rows(False, "a", "b"), rows(True, "b", "c")
     LocalWriter(tmp_path, DEFINITION, before.schema, log_block=block).commit(before)
-    compact(open_storage(str(tmp_path)))
     LocalWriter(tmp_path, DEFINITION, after.schema, log_block=block).commit(after)
     expected = wide(before.slice(0, 1), after)
     for _ in range(2):

@@ -27,7 +27,6 @@ from support.jobs.commands import Command
 from support.tables.fixtures import unpack_fixture
 from support.tables.local_writer import PIPELINE, LocalWriter
 from support.tables.other_writers import upgrade_table
-from support.tables.services.compactions import compact
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 
@@ -75,7 +74,6 @@ def test_the_commits_that_changed_the_columns_are_named(command: Command, tmp_pa
     definition = TableDefinition("t", ("id",), (), None, buckets=1)
     for schema in (first, second, second):
         LocalWriter(tmp_path, definition, schema).commit(schema.empty_table().from_pylist([{"id": "a"}], schema))
-        compact(open_storage(str(tmp_path)))
     report = report_of(command, tmp_path)
     times = [each["time"] for each in report["timeline"] if each["action"] == "deltacommit"]
     (change,) = report["schema_changes"]
