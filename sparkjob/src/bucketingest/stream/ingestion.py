@@ -156,7 +156,7 @@ class _Growth:
             self.columns.refuse(asked, f"has {paths}, which the table cannot take: {error}")
             return start(self.with_schema(self.columns.text))
         log.info("the columns grow with the messages' schemas", extra={"changes": changes})
-        self.columns.text = asked.text
+        self.columns.grow(asked)
         return starter
 
 

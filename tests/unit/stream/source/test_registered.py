@@ -168,7 +168,7 @@ def test_new_fields_of_messages_are_told_once_and_before_anything_is_written(reg
     assert writing.details == []
     assert asked.value.changes == {2: ("a",), 4: ("b",)}
     assert [each["name"] for each in json.loads(asked.value.text)["fields"]] == ["n", "a", "b"]
-    columns.text = asked.value.text
+    columns.grow(asked.value)
     assert write(registered_at(registry, columns), writing)[3] is None, "with them it is written"
     own = Writing(message(2) + b"\x04")
     assert write(registered_at(registry), own) == [None], "the resource has a schema of its own, which does not grow"
@@ -186,6 +186,29 @@ def test_messages_of_a_schema_whose_fields_the_table_cannot_take_are_dead_letter
     assert write(registered_at(registry, columns), writing) == [None, refused]
     with pytest.raises(SchemaRefused, match="schema 2 has a, which the table cannot take"):
         write(registered_at(registry, columns, stops=True), writing)
+
+
+def test_only_the_schema_that_the_table_cannot_take_is_refused(registry: HttpRegistry) -> None:
+    """The others have new fields of their own, or the same as the refused one."""
+    for each in (SCHEMA, record("n", "a", "bad"), record("n", "b"), record("n", "a")):
+        registry.register("r", each)
+    columns = ColumnsSchema(SCHEMA)
+    writing = Writing(message(1), message(2) + b"\x04\x04", message(3) + b"\x06", message(4) + b"\x06")
+    changes = []
+    for _ in range(5):
+        try:
+            found = write(registered_at(registry, columns), writing)
+            break
+        except SchemaGrown as asked:
+            changes.append(asked.changes)
+            if any("bad" in paths for paths in asked.changes.values()):
+                columns.refuse(asked, "has bad, which the table cannot take")
+            else:
+                columns.grow(asked)
+    assert changes == [{2: ("a", "bad"), 3: ("b",)}, {2: ("a", "bad")}, {3: ("b",), 4: ("a",)}]
+    assert [each["name"] for each in json.loads(columns.text)["fields"]] == ["n", "b", "a"]
+    refused = "cannot be decoded: byte 2: schema 2 has bad, which the table cannot take"
+    assert found == [None, refused, None, None]
 
 
 def test_a_schema_that_cannot_be_read_stops_the_query_if_that_is_asked_for(registry: HttpRegistry) -> None:

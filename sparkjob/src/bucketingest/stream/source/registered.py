@@ -63,14 +63,17 @@ class ColumnsSchema:
         self.refused: dict[int, str] = {}
         """Why the table cannot take what a schema has, by the schema's id."""
         self._covered: set[int] = set()
+        self._one_by_one = False
 
     def cover(self, writers: Mapping[int, WriterSchema], columns_in: Callable[[WriterSchema], str]) -> None:
-        """Look at the schemas that are new. `columns_in`: the schema of what becomes a row. Raises SchemaGrown, once
-        for each.
+        """Look at the schemas that are new, or all if the columns or what is refused have changed. `columns_in`: the
+        schema of what becomes a row. Raises SchemaGrown until `grow` or `refuse` has been called for each.
         """
         changes: dict[int, Sequence[str]] = {}
         text = self.text
-        for number in sorted(writers.keys() - self._covered):
+        for number in sorted(writers.keys() - self._covered - self.refused.keys()):
+            if changes and self._one_by_one:
+                break
             self._covered.add(number)
             if not writers[number].why_not:
                 try:
@@ -82,9 +85,19 @@ class ColumnsSchema:
         if changes:
             raise SchemaGrown(text, changes)
 
+    def grow(self, asked: SchemaGrown) -> None:
+        """The table has these columns now."""
+        self.text = asked.text
+        self._covered.clear()
+
     def refuse(self, asked: SchemaGrown, why: str) -> None:
-        """The table cannot take what these schemas have: their messages are dead letters."""
-        self.refused |= dict.fromkeys(asked.changes, why)
+        """The table cannot take what a schema has: its messages are dead letters. Of several schemas any may be to
+        blame: they are asked for again, one by one. What others have of the same is looked at again, too.
+        """
+        self._one_by_one = len(asked.changes) > 1
+        if not self._one_by_one:
+            self.refused |= dict.fromkeys(asked.changes, why)
+        self._covered.clear()
 
 
 class RegisteredMessages:
