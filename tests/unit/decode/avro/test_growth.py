@@ -35,7 +35,7 @@ def test_new_fields_are_columns_behind_the_others() -> None:
         {"name": "to", "type": "Place"},
         {"name": "n", "type": "long", "default": 7},
     )
-    text, added = grown(record(ID, {"name": "gone", "type": "int"}), writer)
+    text, added = grown(lenient(record(ID, {"name": "gone", "type": "int"})), writer)
     assert added == ("note", "from", "to", "n")
     place = pa.struct([("x", pa.int32())])
     kinds = {"id": pa.string(), "gone": pa.int32(), "note": pa.string(), "from": place, "to": place, "n": pa.int64()}
@@ -138,4 +138,30 @@ def test_what_a_message_lacks_is_null_or_its_default_also_inside() -> None:
     assert decode(found, *messages).rows.to_pylist() == [
         {"id": "a", "gone": 3, "n": 7, "note": None},
         {"id": "b", "gone": None, "n": 7, "note": "x"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [
+        record(ID, {"name": "note", "type": "string"}).replace("Order", "Customer"),
+        record({"name": "id", "type": "long"}, {"name": "note", "type": "string"}),
+        record(ID, {"name": "place", "type": {**PLACE, "name": "Other", "fields": [*PLACE["fields"], ID]}}),
+    ],
+    ids=["another record", "another type", "another record inside"],
+)
+def test_a_schema_whose_messages_cannot_be_read_adds_no_columns(writer: str) -> None:
+    reader = lenient(record(ID, {"name": "place", "type": PLACE}))
+    assert grown(reader, writer) == (reader, ())
+
+
+def test_the_column_that_a_field_is_read_as_gets_its_type() -> None:
+    """A field's own name counts before another's alias, as when it is read."""
+    swapped = [{"name": "a", "type": "int", "aliases": ["b"]}, {"name": "b", "type": "int", "aliases": ["a"]}]
+    writer = record({"name": "a", "type": "long"}, {"name": "b", "type": "int"})
+    text, changed = grown(lenient(record(*swapped)), writer)
+    assert (changed, columns(text)) == (("a",), {"a": pa.int64(), "b": pa.int32()})
+    found = decoder(json.loads(text), {1: json.loads(writer)})
+    assert decode(found, encoded(json.loads(writer), {"a": 2**40, "b": 1}, 1)).rows.to_pylist() == [
+        {"a": 2**40, "b": 1}
     ]

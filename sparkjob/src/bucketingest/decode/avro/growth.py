@@ -8,7 +8,7 @@ import json
 from typing import Any, Final
 
 from bucketingest.decode.avro.column_types import columns_of
-from bucketingest.decode.avro.resolution import ANY_SYMBOL
+from bucketingest.decode.avro.resolution import ANY_SYMBOL, Incompatible, fields_read, resolved
 from bucketingest.decode.avro.schema import AvroRecord, UnreadableSchema, read_reader, read_writer
 
 _WIDER_INSIDE: Final = {("int", "long"): "long", ("int", "double"): "double"}
@@ -32,22 +32,27 @@ def grown(reader_text: str, writer_text: str) -> tuple[str, tuple[str, ...]]:
     """The reader's schema with what the writer's has more: fields behind its own, and wider types; and the paths of
     what has changed.
 
-    What is no column, or has another's name in another case, is left out. No other type is changed. Raises
-    UnreadableSchema.
+    What is no column, or has another's name in another case, is left out. No other type is changed. A schema whose
+    messages cannot be read even so changes nothing. Raises UnreadableSchema.
     """
     changed: list[str] = []
-    reader = _of_record(read_reader(reader_text), read_writer(writer_text), "", changed)
+    writer = read_writer(writer_text)
+    reader = _of_record(read_reader(reader_text), writer, "", changed)
+    try:
+        resolved(writer, reader, columns_of(reader))
+    except Incompatible:
+        return reader_text, ()
     return json.dumps(reader), tuple(changed)
 
 
 def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: list[str]) -> AvroRecord:
     fields = {field["name"]: field for field in reader["fields"]}
-    known = {name: field["name"] for field in reader["fields"] for name in (field["name"], *field.get("aliases", ()))}
-    taken = {name.lower() for name in known}
+    read_as = fields_read(writer, reader)
+    taken = {name.lower() for field in fields.values() for name in (field["name"], *field.get("aliases", ()))}
     for field in writer["fields"]:
         name, kind = field["name"], field["type"]
-        if name in known:
-            mine = fields[known[name]]
+        if name in read_as:
+            mine = read_as[name]
             fields[mine["name"]] = {**mine, "type": _of_type(mine["type"], kind, above + mine["name"], changed)}
         elif name.lower() not in taken and _is_column(name, kind):
             taken.add(name.lower())

@@ -47,6 +47,18 @@ def resolved(writer: AvroRecord, reader: AvroRecord, columns: pa.Schema) -> Avro
     return _record(writer, reader, columns)
 
 
+def fields_read(writer: AvroRecord, reader: AvroRecord) -> dict[str, dict[str, Any]]:
+    """Names of the writer's fields → fields of the reader's that they are read as."""
+    names = {field["name"] for field in writer["fields"]}
+    read_as: dict[str, dict[str, Any]] = {}
+    for field in reader["fields"]:
+        known = (field["name"], *field.get("aliases", ()))
+        found = next((name for name in known if name in names and name not in read_as), None)
+        if found is not None:
+            read_as[found] = field
+    return read_as
+
+
 def _type(writer: Any, reader: Any, kind: pa.DataType) -> Any:
     nullable, inner = _split(reader)
     if isinstance(writer, list):
@@ -96,16 +108,9 @@ def _value(writer: dict[str, Any], reader: dict[str, Any], kind: pa.DataType) ->
 
 def _record(writer: AvroRecord, reader: AvroRecord, columns: Any) -> AvroRecord:
     _check_name(writer, reader)
-    names = {field["name"] for field in writer["fields"]}
-    read_as = {}  # name in the writer's → field of the reader's
-    missing = []
-    for field in reader["fields"]:
-        known = (field["name"], *field.get("aliases", ()))
-        found = next((name for name in known if name in names and name not in read_as), None)
-        if found is None:
-            missing.append(field)
-        else:
-            read_as[found] = field
+    read_as = fields_read(writer, reader)
+    found = {field["name"] for field in read_as.values()}
+    missing = [field for field in reader["fields"] if field["name"] not in found]
     kinds = {column.name: column.type for column in columns}
     fields = []
     for field in writer["fields"]:
