@@ -117,6 +117,24 @@ def test_a_column_of_an_enum_has_every_symbol() -> None:
     assert decode(found, encoded(of("B", "A"), {"s": "B"}, 1)).rows.to_pylist() == [{"s": "B"}]
 
 
+def test_a_null_is_a_value_of_every_column_and_of_what_is_inside() -> None:
+    """Whoever makes a field nullable later: also one with a default, and elements."""
+    kinds = {"n": "int", "items": {"type": "array", "items": "int"}, "m": {"type": "map", "values": "int"}}
+    default = {"n": {"default": 7}}
+    reader = lenient(record(*({"name": name, "type": kind, **default.get(name, {})} for name, kind in kinds.items())))
+    kinds = {"n": ["null", "int"], "items": {"type": "array", "items": ["null", "int"]}}
+    writer = json.loads(record(*({"name": name, "type": kind} for name, kind in kinds.items())))
+    writer["fields"].append({"name": "m", "type": ["null", {"type": "map", "values": ["int", "null"]}]})
+    found = decoder(json.loads(reader), {1: writer, 2: {**writer, "fields": writer["fields"][1:]}})
+    row = {"n": None, "items": [1, None], "m": {"k": None}}
+    decoded = decode(found, encoded(writer, row, 1), encoded({**writer, "fields": writer["fields"][1:]}, row, 2))
+    assert decoded.refused == []
+    assert decoded.rows.to_pylist() == [
+        {"n": None, "items": [1, None], "m": [("k", None)]},
+        {"n": 7, "items": [1, None], "m": [("k", None)]},
+    ]
+
+
 def test_what_a_message_lacks_is_null_or_its_default_also_inside() -> None:
     deep = {"type": "record", "name": "Deep", "fields": [ID, {"name": "gone", "type": "int"}]}
     less = {**deep, "fields": [ID]}

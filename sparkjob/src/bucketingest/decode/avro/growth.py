@@ -22,8 +22,8 @@ _WIDER: Final = {
 
 
 def lenient(text: str) -> str:
-    """The reader's schema with null for what a message's schema lacks, unless it has a default, and with every symbol
-    of an enum: its column has text. Raises UnreadableSchema.
+    """The reader's schema with null for what a message's schema lacks, unless it has a default, with nulls wherever
+    columns take them, and with every symbol of an enum: its column has text. Raises UnreadableSchema.
     """
     return json.dumps(_lenient(read_reader(text)))
 
@@ -118,17 +118,18 @@ def _lenient(kind: Any) -> Any:
             fields = [_optional({**field, "type": _lenient(field["type"])}) for field in kind["fields"]]
             return {**kind, "fields": fields}
         case "array":
-            return {**kind, "items": _lenient(kind["items"])}
+            return {**kind, "items": _nullable(_lenient(kind["items"]))}
         case "map":
-            return {**kind, "values": _lenient(kind["values"])}
+            return {**kind, "values": _nullable(_lenient(kind["values"]))}
         case "enum":
             return {**kind, ANY_SYMBOL: True}
     return kind
 
 
 def _optional(field: dict[str, Any]) -> dict[str, Any]:
-    if "default" in field:
-        return field
-    kind = field["type"]
+    return {**field, "type": _nullable(field["type"]), "default": field.get("default")}
+
+
+def _nullable(kind: Any) -> list[Any]:
     others = [each for each in kind if each != "null"] if isinstance(kind, list) else [kind]
-    return {**field, "type": ["null", *others], "default": None}
+    return ["null", *others]
