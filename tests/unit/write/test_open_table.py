@@ -11,6 +11,7 @@ import pytest
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName
 from bucketingest.hudi.table import properties as java_properties
+from bucketingest.hudi.table.schema import arrow_to_avro, schema_json
 from bucketingest.hudi.table.table import StateRules, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
@@ -19,7 +20,7 @@ from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import ROOT
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.plan import DELETE_COLUMN
-from support.tables.other_writers import archive, commit, foreign_commit
+from support.tables.other_writers import archive, commit, foreign_commit, later
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import SCHEMA, definition, row
 
@@ -281,3 +282,22 @@ def test_a_table_of_hudis_bucket_index_gets_no_state() -> None:
     table.storage.put(PROPERTIES_PATH, java_properties.serialise(kept, ()).encode())
     with pytest.raises(UnsupportedTable, match="have the ids of buckets"):
         opened(table.storage, state=StateRules())
+
+
+def test_columns_that_come_while_log_files_are_merged_stay() -> None:
+    """A commit that leaves a column out would take it from readers."""
+    tags = SCHEMA.append(pa.field("tags", pa.list_(pa.string())))
+    theirs, ours = (tags.append(pa.field(name, pa.string())) for name in ("theirs", "ours"))
+    storage = new_storage()
+    opened(storage, tags)
+    time = "20260101000000000"
+    create_requested(storage, time)
+    create_inflight(storage, time)
+
+    def merge(columns: pa.Schema) -> None:
+        assert columns.names == tags.names
+        metadata = {"schema": schema_json(arrow_to_avro(theirs, table_name="orders"))}
+        complete(storage, time, later(time), CommitMetadata(extra_metadata=metadata).encode())
+
+    table = open_table(storage, definition(), ours, merge_logs=merge)
+    assert table.row_schema.names == [*theirs.names, "ours"]

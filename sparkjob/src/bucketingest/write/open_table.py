@@ -134,9 +134,11 @@ def open_table(
             log.warning("merging all log files before columns change", extra={"columns": comparison.needs_merge})
             merge_logs(_columns_of(stored))
         timeline = with_hidden(storage, Timeline.load(storage))
+        # What was left open, or another writer, may have changed the columns meanwhile.
+        comparison = _compared(storage, stored_schema(table, timeline) or avro, avro, definition)
         view = load_file_view(storage, timeline)
         replaced = replaced_file_groups(storage, timeline)
-        if _has_logs(view, replaced):
+        if comparison.needs_merge and _has_logs(view, replaced):
             raise LogFilesLeft(storage.url, comparison.needs_merge)
     files = _committed_files(view, replaced) if has_buckets else ()
     index = BucketIndex.bootstrap(files, bucket_rules.counts).avoiding(replaced if has_buckets else ())
