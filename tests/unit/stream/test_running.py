@@ -15,6 +15,7 @@ from bucketingest.stream.errors import JvmFailed
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
+from bucketingest.stream.source.registered import SchemaGrown
 from bucketingest.write.errors import PositionLost
 
 UNUSED = cast(Any, None)
@@ -69,6 +70,19 @@ def test_a_table_that_was_rolled_back_while_idle_ends_the_micro_batch_that_waits
     assert queries[0].call_ended, "stop waits for the call, so the call must not wait for the stopping thread"
     assert running.query is cast(Any, queries[1])
     assert not function.ending.is_set(), "the new query's micro-batches may start"
+
+
+def test_an_open_instant_is_given_up_before_columns_become_more() -> None:
+    """Else the next query finds out with its first micro-batch, and starts once more as if the table was lost."""
+    steps = MagicMock()
+    steps.before.start.return_value.awaitTermination.side_effect = SchemaGrown("{}", {1: ("note",)})
+    steps.before.function.gives_way = False
+    steps.grow.return_value.start.return_value.awaitTermination.return_value = True
+    steps.grow.return_value.function.finish_services.return_value = True
+    running = RunningIngest(steps.before, MagicMock(), grow=steps.grow)
+    assert running.wait(60)
+    names = [name for name, _, _ in steps.mock_calls if name in {"before.coordinator.give_up", "grow", "grow().start"}]
+    assert names == ["before.coordinator.give_up", "grow", "grow().start"]
 
 
 def running(error: Exception) -> RunningIngest:

@@ -133,6 +133,22 @@ def test_an_open_instant_of_another_range_is_rolled_back_first(table: TestTable)
     assert [instant.action for instant in table.timeline().completed] == ["rollback", "deltacommit"]
 
 
+def test_an_open_instant_that_is_given_up_is_written_again_by_the_next_attempt(table: TestTable) -> None:
+    """That attempt writes other columns: it could not resume it, and would have to start twice."""
+    attempt = table.attempt(commit_interval=timedelta(hours=1))
+    attempt.run(offsets(0, 8), FIRST)
+    with pytest.raises(TaskLost):
+        attempt.run(offsets(8, 12), SECOND, fail)
+    attempt.coordinator.give_up("columns become more")
+    assert table.timeline().pending == ()
+    again = table.attempt(commit_interval=timedelta(hours=1), work="other")
+    assert again.coordinator.position is None
+    again.go_on((offsets(0, 8), FIRST), (offsets(8, 12), SECOND))
+    again.coordinator.commit_open()
+    assert table.visible_keys() == keys(FIRST, SECOND)
+    assert table.leftovers() == []
+
+
 def test_what_a_cut_off_task_writes_after_the_rollback_is_swept_at_the_next_start(table: TestTable) -> None:
     with pytest.raises(TaskLost):
         table.attempt().run(offsets(0, 8), FIRST, fail)

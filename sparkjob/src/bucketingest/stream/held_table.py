@@ -33,8 +33,7 @@ from bucketingest.write.open_table import OpenTable
 
 _EVERYTHING: Final = CompactionTriggers(log_files=1, log_age=timedelta(0))
 _PLANS_MAX: Final = 100
-_MERGING: Final = "log files are merged"
-"""The work of no intent: what an earlier attempt left undecided is rolled back, not resumed."""
+_MERGING: Final = "log files are merged before columns change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,9 @@ class HeldTable:
         compaction raise.
         """
         self.clustering().start()
-        self.coordinator(opened, tasks=tasks, work=_MERGING, repeatable=True).start()
+        coordinator = self.coordinator(opened, tasks=tasks, work=_MERGING, repeatable=True)
+        coordinator.start()
+        coordinator.give_up(_MERGING)
         for _ in range(_PLANS_MAX):  # a plan has so many file groups at most
             if not compact_now(self.storage, self._compaction(), _EVERYTHING, utc_now):
                 return

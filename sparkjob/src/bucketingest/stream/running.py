@@ -220,6 +220,7 @@ class RunningIngest:
         before = self._function
         self._stop()
         before.stop_services()
+        self._starter.coordinator.give_up("columns become more")
         self._starter = self._grow_columns(grown)
         self._function = self._starter.function
         if before.stop_requested.is_set():

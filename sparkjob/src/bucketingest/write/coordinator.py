@@ -190,6 +190,16 @@ class InstantCoordinator:
         self._settled = True
         return commit
 
+    def give_up(self, reason: str) -> None:
+        """Roll back the open instant, if there is one: no attempt will write its last micro-batch as this one would.
+        The next attempt writes its rows again. Raises what a start and a rollback raise.
+        """
+        if not self._settled:
+            self._recover()
+        if self._open is not None:
+            self._settled = False
+            self._abort(self._open, reason)
+
     def _relate(self, source_range: SourceRange) -> Relation:
         """Raises PositionLost if the table is behind what this attempt wrote: the next micro-batch would skip rows."""
         moved = not same_end(self._position, self._base)
