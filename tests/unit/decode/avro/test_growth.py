@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.decode.avro.column_types import columns_of
-from bucketingest.decode.avro.growth import grown, lenient
+from bucketingest.decode.avro.growth import grown, left_out, lenient
 from bucketingest.decode.avro.schema import read_reader
 from support.decoding.registered_avro import decode, decoder, encoded
 
@@ -183,3 +183,12 @@ def test_the_column_that_a_field_is_read_as_gets_its_type() -> None:
     assert decode(found, encoded(json.loads(writer), {"a": 2**40, "b": 1}, 1)).rows.to_pylist() == [
         {"a": 2**40, "b": 1}
     ]
+
+
+def test_what_becomes_no_column_is_named_also_inside() -> None:
+    reader = lenient(record(ID, {"name": "places", "type": {"type": "array", "items": PLACE}}))
+    union = {"name": "any", "type": ["int", "string"]}
+    inside = {**PLACE, "fields": [*PLACE["fields"], union]}
+    writer = record({"name": "places", "type": {"type": "array", "items": inside}}, ID, union)
+    assert grown(reader, writer)[1] == ()
+    assert left_out(reader, writer) == ("places.element.any", "any")

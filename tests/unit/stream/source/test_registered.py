@@ -188,6 +188,17 @@ def test_messages_of_a_schema_whose_fields_the_table_cannot_take_are_dead_letter
         write(registered_at(registry, columns, stops=True), writing)
 
 
+def test_fields_that_become_no_columns_are_named_once(registry: HttpRegistry, caplog: pytest.LogCaptureFixture) -> None:
+    union = {"name": "u", "type": ["int", "string"]}
+    fields = [{"name": "n", "type": "int"}, union, {"name": "N", "type": "int"}]
+    registry.register("r", {**json.loads(SCHEMA), "fields": fields})
+    registered = registered_at(registry, ColumnsSchema(SCHEMA))
+    writing = Writing(message(1) + b"\x00\x04\x04")
+    assert write(registered, writing) == write(registered, writing) == [None]
+    (told,) = [vars(each)["fields"] for each in caplog.records if each.message == "fields of a schema are no columns"]
+    assert told == ("u", "N")
+
+
 def test_only_the_schema_that_the_table_cannot_take_is_refused(registry: HttpRegistry) -> None:
     """The others have new fields of their own, or the same as the refused one."""
     for each in (SCHEMA, record("n", "a", "bad"), record("n", "b"), record("n", "a")):

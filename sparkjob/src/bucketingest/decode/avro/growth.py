@@ -5,6 +5,7 @@ is the union of theirs, not the newest.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 from bucketingest.decode.avro.column_types import columns_of
@@ -43,6 +44,30 @@ def grown(reader_text: str, writer_text: str) -> tuple[str, tuple[str, ...]]:
     except Incompatible:
         return reader_text, ()
     return json.dumps(reader), tuple(changed)
+
+
+def left_out(reader_text: str, writer_text: str) -> tuple[str, ...]:
+    """Paths of the writer's fields that are read as no column. Raises UnreadableSchema."""
+    return tuple(_left_out(read_reader(reader_text), read_writer(writer_text), ""))
+
+
+def _left_out(reader: Any, writer: Any, path: str) -> Iterator[str]:
+    one, other = _value(reader), _value(writer)
+    if one is None or other is None or one["type"] != other["type"]:
+        return
+    if one["type"] == "record":
+        read_as = fields_read(other, one)
+        above = path and f"{path}."
+        for field in other["fields"]:
+            name = field["name"]
+            if name in read_as:
+                yield from _left_out(read_as[name]["type"], field["type"], above + name)
+            else:
+                yield above + name
+    elif one["type"] == "array":
+        yield from _left_out(one["items"], other["items"], f"{path}.element")
+    elif one["type"] == "map":
+        yield from _left_out(one["values"], other["values"], f"{path}.value")
 
 
 def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: list[str]) -> AvroRecord:

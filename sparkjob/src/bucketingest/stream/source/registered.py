@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from bucketingest.decode.avro.growth import grown
+from bucketingest.decode.avro.growth import grown, left_out
 from bucketingest.decode.avro.schema import UnreadableSchema
 from bucketingest.decode.kafka.message import VALUE
 from bucketingest.decode.registered.subjects import writer_schema
@@ -84,6 +84,13 @@ class ColumnsSchema:
                     changes[number] = paths
         if changes:
             raise SchemaGrown(text, changes)
+
+    def left_out(self, columns_in: Callable[[WriterSchema], str], writer: WriterSchema) -> tuple[str, ...]:
+        """Fields of a schema that is looked at which become no columns, such as unions of several types."""
+        try:
+            return left_out(self.text, columns_in(writer))
+        except UnreadableSchema:
+            return ()
 
     def grow(self, asked: SchemaGrown) -> None:
         """The table has these columns now."""
@@ -159,4 +166,8 @@ class RegisteredMessages:
                         "spec.format.schema, or set spec.errors.schema to deadLetter"
                     )
                 log.error("messages of a schema are dead letters", extra={"schema": number, "reason": why})
+            elif self._columns is not None and (
+                fields := self._columns.left_out(self._blocks.columns_in, writers[number])
+            ):
+                log.warning("fields of a schema are no columns", extra={"schema": number, "fields": fields})
         return self._shape.message_decoder(blocks)
