@@ -293,6 +293,33 @@ def test_events_of_older_and_newer_schemas_are_the_columns_that_the_reader_has()
         old.columns_in(WriterSchema(json.dumps(KEY_SCHEMA)))
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (typed("long", f"{TIME}MicroTimestamp"), typed("long", f"{TIME}Timestamp")),
+        (typed("long", f"{TIME}Timestamp"), typed("long", f"{TIME}NanoTimestamp")),
+        (typed("int", f"{TIME}Time"), typed("long", f"{TIME}MicroTime")),
+    ],
+)
+def test_a_time_that_is_counted_in_another_unit_is_a_dead_letter(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """As DATETIME(6) that becomes DATETIME(3) in the source, whose numbers would be other times."""
+    later = event_schema({"v": other})
+    reader, names = grown(lenient(row_of(json.dumps(event_schema({"v": one})))), row_of(json.dumps(later)))
+    assert names == ()
+    records = [(None, event({"v": one}, {"op": "c", "after": {"id": 1, "v": 7}}))]
+    records += [(None, event({"v": other}, {"op": "c", "after": {"id": 2, "v": 7}}, OTHER))]
+    decoded = decode(decoder({"v": one}, reader=reader, other=later), *records)
+    assert decoded.rows.column("id").to_pylist() == [1]
+    assert "cannot be read" in whys(decoded)[1]
+
+
+def test_a_time_of_connects_own_type_is_debeziums_of_the_same_unit() -> None:
+    one, other = typed("long", f"{TIME}Timestamp"), typed("long", "org.apache.kafka.connect.data.Timestamp")
+    found = decoder({"v": one}, other=event_schema({"v": other}))
+    value = {"op": "c", "after": {"id": 2, "v": 7}}
+    assert len(decode(found, (None, event({"v": other}, value, OTHER))).rows) == 1
+
+
 def test_a_given_schema_is_that_of_events_or_of_the_row() -> None:
     texts = [json.dumps(each) for each in (event_schema({"grp": "string"}), row_schema({"grp": "string"}))]
     for text in texts:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from bucketingest.decode.avro.column_types import columns_of
-from bucketingest.decode.avro.resolution import ANY_SYMBOL, Incompatible, fields_read, resolved
+from bucketingest.decode.avro.resolution import ANY_SYMBOL, CONNECT_NAME, Incompatible, fields_read, resolved
 from bucketingest.decode.avro.schema import AvroRecord, UnreadableSchema, read_reader, read_writer
 
 _WIDER_INSIDE: Final = {("int", "long"): "long", ("int", "double"): "double"}
@@ -20,6 +20,8 @@ _WIDER: Final = {
     ("int", "float"): "double",
     ("float", "int"): "double",
 }
+_MEANINGS: Final = ("logicalType", CONNECT_NAME)
+"""Attributes that say what a number counts: of another one it is not only a wider type."""
 
 
 def lenient(text: str) -> str:
@@ -93,7 +95,7 @@ def _of_type(reader: Any, writer: Any, path: str, changed: list[str]) -> Any:
     kind, joined = one["type"], one
     if kind != other["type"]:
         wider = (_WIDER_INSIDE if "." in path else _WIDER).get((kind, other["type"]))
-        if wider is not None and not one.get("logicalType") and not other.get("logicalType"):
+        if wider is not None and not any(each.get(name) for each in (one, other) for name in _MEANINGS):
             joined = {"type": wider}
             changed.append(path)
     elif kind == "record":

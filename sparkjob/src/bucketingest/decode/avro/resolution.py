@@ -24,6 +24,8 @@ _PROMOTED: Final = {
 _NAMED: Final = frozenset(["record", "enum", "fixed"])
 ANY_SYMBOL: Final = "anySymbol"
 """In an enum of a reader's schema: symbols that it lacks are values too. This is no attribute of Avro's."""
+CONNECT_NAME: Final = "connect.name"
+"""Kafka Connect's attribute for what a type means."""
 _LOGICAL: Final = ("logicalType", "precision", "scale")
 _CONTEXT: Final = Context(prec=38)
 _THOUSAND: Final = 1000
@@ -98,6 +100,8 @@ def _value(writer: dict[str, Any], reader: dict[str, Any], kind: pa.DataType) ->
     # With one on one side only, the type below it is what counts.
     if "logicalType" in writer and "logicalType" in logical and _meaning(writer) != _meaning(reader):
         raise Incompatible(f"is {_shown(writer)}, not {_shown(reader)}")
+    if _named_unit(writer) != _named_unit(reader) and _named_unit(writer) and _named_unit(reader):
+        raise Incompatible(f"is {writer[CONNECT_NAME]}, not {reader[CONNECT_NAME]}")
     if written != wanted and {written, wanted} == {"string", "bytes"}:
         if logical.get("logicalType") == "decimal":  # the characters of a number are not its digits in binary
             raise Incompatible(f"is {_shown(writer)} and cannot be read as {_shown(reader)}")
@@ -189,6 +193,11 @@ def _unqualified(name: str) -> str:
 def _meaning(avro: dict[str, Any]) -> tuple[Any, ...]:
     """Of decimals the digits in all do not count: each value is checked to fit."""
     return (avro["logicalType"], avro.get("scale") or 0)
+
+
+def _named_unit(avro: dict[str, Any]) -> str:
+    """What a number counts by the name that Kafka Connect gives it, such as milliseconds; Debezium's are the same."""
+    return _unqualified(avro.get(CONNECT_NAME, "")) if avro["type"] in {"int", "long"} else ""
 
 
 def _shown(avro: dict[str, Any]) -> str:
