@@ -17,6 +17,7 @@ from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.decode.decoder_choice import Way
 from bucketingest.decode.registered.subjects import registry_client, with_columns, with_readers_schema
 from bucketingest.hudi.errors import SchemaError, UnsupportedTable
+from bucketingest.index.errors import MissingKeyColumn, UnsupportedKeyType
 from bucketingest.lease.guard import LEASE_MARGIN
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
@@ -151,7 +152,7 @@ class _Growth:
         changes = {str(number): paths for number, paths in asked.changes.items()}
         try:
             starter = start(self.with_schema(asked.text))
-        except (UnsupportedTable, SchemaError, InvalidTransform) as error:
+        except (UnsupportedTable, SchemaError, InvalidTransform, UnsupportedKeyType, MissingKeyColumn) as error:
             paths = ", ".join(sorted(set(chain(*changes.values()))))
             self.columns.refuse(asked, f"has {paths}, which the table cannot take: {error}")
             return start(self.with_schema(self.columns.text))
