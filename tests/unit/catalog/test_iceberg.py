@@ -15,7 +15,7 @@ import pytest
 from pyiceberg.table import Table
 
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
-from bucketingest.catalog.iceberg import commit
+from bucketingest.catalog.iceberg import commit, difference
 from bucketingest.catalog.iceberg.base_files import base_files, row_counts
 from bucketingest.catalog.iceberg.commit import INSTANT
 from bucketingest.catalog.table_state import TableState
@@ -129,6 +129,21 @@ def test_each_change_of_the_base_files_is_one_snapshot_that_names_the_instant(la
 
 def newest(pipeline: Pipeline) -> str:
     return Timeline.load(pipeline.storage).completed_commits[-1].request_time
+
+
+def test_manifests_do_not_become_more_with_each_change(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(difference, "MANIFESTS_MAX", 3)
+    pipeline = Pipeline(lake)
+    pipeline.commit("k1", "k2", "k3")
+    lake.sync()
+    for step in range(5):
+        pipeline.commit(f"k{step % 3}")
+        pipeline.compact()
+        lake.sync()
+        snapshot = lake.table.current_snapshot()
+        assert snapshot is not None
+        assert len(snapshot.manifests(lake.table.io)) <= 3
+        assert lake.rows() == lake.base_rows()
 
 
 def test_only_the_partitions_that_changed_are_looked_at(lake: IcebergLake) -> None:

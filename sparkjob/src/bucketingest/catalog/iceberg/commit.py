@@ -38,6 +38,7 @@ from bucketingest.catalog.changes import same_place
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
 from bucketingest.catalog.iceberg.base_files import base_files, row_counts
 from bucketingest.catalog.iceberg.columns import identity_columns, partition_record, wanted_schema
+from bucketingest.catalog.iceberg.difference import replace_files
 from bucketingest.catalog.iceberg.target import IcebergTarget
 from bucketingest.catalog.sync import Changes
 from bucketingest.catalog.table_state import TableState
@@ -94,7 +95,8 @@ def sync_base_files(
             return changes
         if new or gone:
             made = _iceberg_files(storage, timeline, state, new, spec=table.spec().spec_id, schema=schema)
-            _replace(transaction, made, gone, timeline)
+            newest = max(each.request_time for each in timeline.completed_commits)
+            replace_files(transaction, made, gone, {INSTANT: newest})
         expired = _expired(transaction.table_metadata, utc_now(), target.kept_for)
         unused = _only_of(transaction.table_metadata, table.io, expired)
         if expired:
@@ -240,15 +242,6 @@ def _iceberg_files(
         )
         for file in files
     ]
-
-
-def _replace(transaction: Transaction, new: list[IcebergFile], gone: list[IcebergFile], timeline: Timeline) -> None:
-    newest = max(each.request_time for each in timeline.completed_commits)
-    with transaction.update_snapshot(snapshot_properties={INSTANT: newest}).overwrite() as update:
-        for file in new:
-            update.append_data_file(file)
-        for file in gone:
-            update.delete_data_file(file)
 
 
 def _expired(metadata: TableMetadata, now: datetime, kept_for: timedelta) -> list[Snapshot]:
