@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import random
+import socket
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from pyiceberg.table import Table
 
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
-from bucketingest.catalog.iceberg import commit, difference
+from bucketingest.catalog.iceberg import commit, difference, opening
 from bucketingest.catalog.iceberg.base_files import base_files, row_counts
 from bucketingest.catalog.iceberg.commit import INSTANT
 from bucketingest.catalog.table_state import TableState
@@ -297,3 +298,15 @@ def test_a_catalog_that_does_not_answer_says_nothing_secret(lake: IcebergLake, m
     with pytest.raises(CatalogUnavailable, match=r"iceberg sql lake\.orders: OperationalError") as error:
         target.sync(open_storage(str(lake.base)), state)
     assert "a-secret-token" not in str(error.value)
+
+
+@pytest.mark.parametrize(("kind", "scheme"), [("rest", "http"), ("hive", "thrift")])
+def test_a_service_that_takes_the_call_and_does_not_answer_holds_nobody_for_ever(
+    lake: IcebergLake, monkeypatch: pytest.MonkeyPatch, kind: Any, scheme: str
+) -> None:
+    monkeypatch.setattr(opening, "ANSWER_WITHIN_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}"
+        target = replace(lake.target, entry=lake.entry.model_copy(update={"type": kind, "uri": uri}))
+        with pytest.raises(CatalogUnavailable, match=r"(?i)timed out|timeout"):
+            target.drop("file:/anywhere")

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     NoSuchIcebergTableError,
     NoSuchNamespaceError,
@@ -39,6 +39,7 @@ from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
 from bucketingest.catalog.iceberg.base_files import base_files, row_counts
 from bucketingest.catalog.iceberg.columns import identity_columns, partition_record, wanted_schema
 from bucketingest.catalog.iceberg.difference import replace_files
+from bucketingest.catalog.iceberg.opening import opened
 from bucketingest.catalog.iceberg.target import IcebergTarget
 from bucketingest.catalog.sync import Changes
 from bucketingest.catalog.table_state import TableState
@@ -118,12 +119,6 @@ def drop_table(location: str, target: IcebergTarget, *, dry_run: bool) -> Change
     return changes
 
 
-def _open(target: IcebergTarget) -> Catalog:
-    entry = target.entry
-    given = {"type": entry.type, "uri": entry.uri, "warehouse": entry.warehouse}
-    return load_catalog(entry.name, **{key: value for key, value in given.items() if value is not None})
-
-
 def _identifier(target: IcebergTarget) -> tuple[str, str]:
     return (target.entry.database, target.name)
 
@@ -132,7 +127,7 @@ def _identifier(target: IcebergTarget) -> tuple[str, str]:
 def _asking(target: IcebergTarget) -> Iterator[Catalog]:
     """The catalog. PyIceberg hands on the errors of four catalogs' clients and of several file systems."""
     try:
-        with closing(_open(target)) as catalog:
+        with closing(opened(target.entry)) as catalog:
             yield catalog
     except BucketIngestError:
         raise
