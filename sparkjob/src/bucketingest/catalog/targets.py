@@ -35,5 +35,9 @@ def _target(entry: HiveCatalog | GlueCatalog | IcebergCatalog, table_name: str, 
 
         return GlueConnection.open(entry.region, entry.database, entry.catalog_id)
 
-    kind = f"hive {entry.uri}" if isinstance(entry, HiveCatalog) else f"glue {entry.region}"
+    kind = (
+        f"hive {entry.uri}"
+        if isinstance(entry, HiveCatalog)
+        else " ".join(filter(None, ("glue", entry.catalog_id, entry.region)))
+    )
     return HudiTarget(f"{kind} {entry.database}.{name}", opened, name, entry.views)

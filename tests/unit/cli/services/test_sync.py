@@ -62,12 +62,13 @@ def test_each_catalog_gets_its_name_and_views_and_drop_takes_them_off(
 def test_an_iceberg_catalog_is_synced_as_the_others(command: Command, resource_file: Path) -> None:
     lake = IcebergLake(resource_file.parent / "lake")
     entry = lake.entry.model_dump(exclude_none=True)
+    label = lake.target.label
     resource_file.write_text(resource_file.read_text() + f"  catalogs: [{{iceberg: {json.dumps(entry)}}}]\n")
     write(resource_file)
-    assert "iceberg sql lake.orders: created orders" in command("sync", resource_file).out
-    assert "iceberg sql lake.orders: nothing to do" in command("sync", resource_file).out
+    assert "lake.orders: created orders" in command("sync", resource_file).out
+    assert "lake.orders: nothing to do" in command("sync", resource_file).out
     assert lake.rows() == []
-    assert command("sync", resource_file, "--drop").out == "iceberg sql lake.orders: dropped orders\n"
+    assert command("sync", resource_file, "--drop").out == f"{label}: dropped orders\n"
 
 
 def test_a_catalog_that_is_away_does_not_keep_the_other_back(

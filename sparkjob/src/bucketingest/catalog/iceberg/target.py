@@ -11,6 +11,7 @@ from bucketingest.catalog.iceberg.base_files import partitions_with_new_files
 from bucketingest.catalog.sync import Changes
 from bucketingest.catalog.table_state import TableState
 from bucketingest.hudi.timeline.instant import Instant
+from bucketingest.redaction import redacted
 from bucketingest.spec.fields.catalogs import IcebergCatalog
 from bucketingest.storage.interface import Storage
 
@@ -27,7 +28,9 @@ class IcebergTarget:
     @property
     def label(self) -> str:
         """See `Target`."""
-        return f"iceberg {self.entry.type} {self.entry.database}.{self.name}"
+        entry = self.entry
+        where = [entry.type, entry.name if entry.name != "default" else None, entry.uri, entry.warehouse]
+        return redacted(f"iceberg {' '.join(filter(None, where))} {entry.database}.{self.name}")
 
     def touched(self, storage: Storage, commits: tuple[Instant, ...]) -> set[str]:
         """See `Target`."""
