@@ -147,6 +147,13 @@ def test_a_clean_waits_until_a_catalog_that_names_files_is_up_to_date_with_what_
     at = 2.0
     keeper.step()
     assert keeper.lets_clean(1.0), "there was nothing new since"
+    job.commit("other")
+    job.catalog.fails_after = 0
+    keeper.step()
+    assert not keeper.lets_clean(1.0), "what another writer superseded meanwhile is not taken"
+    job.catalog.fails_after = None
+    keeper.step()
+    assert keeper.lets_clean(1.0)
 
 
 def test_a_partition_in_which_files_changed_is_looked_at_each_time(job: Job) -> None:

@@ -80,8 +80,11 @@ class CatalogKeeper:
         self._thread = threading.Thread(target=self._run, name=f"catalog {target.name}", daemon=True)
 
     def lets_clean(self, superseded_at: float) -> bool:
-        """Whether a clean may delete files that were superseded until this moment, by the same clock as `forward`."""
-        return not self._target.names_files or self._up_to_date_at > superseded_at
+        """Whether a clean may delete files that were superseded until this moment, by the same clock as `forward`.
+
+        Not after a look that failed: another writer may have superseded files later, which no process here knows.
+        """
+        return not self._target.names_files or (self._state.problem is None and self._up_to_date_at > superseded_at)
 
     def start(self) -> None:
         """Begin, in a thread that nobody waits for."""
