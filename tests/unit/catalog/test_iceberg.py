@@ -183,6 +183,24 @@ def test_old_snapshots_end_before_a_clean_may_delete_their_files(
     assert lake.rows() == lake.base_rows()
 
 
+def test_after_an_engine_went_back_to_an_older_snapshot_it_keeps_its_manifests(
+    lake: IcebergLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = Pipeline(lake)
+    for keys in (("k1", "k2", "k3"), ("k1",), ("k1",), ("k2", "k3")):
+        pipeline.commit(*keys)
+        pipeline.compact()
+        lake.sync()
+    _, second, _, last = lake.table.snapshots()
+    lake.table.manage_snapshots().set_current_snapshot(snapshot_id=second.snapshot_id).commit()
+    now = dt.datetime.fromtimestamp(last.timestamp_ms / 1000, dt.UTC) + lake.kept_for / 2
+    monkeypatch.setattr(commit, "utc_now", lambda: now)
+    lake.sync()
+    assert lake.rows() == lake.base_rows()
+    assert {each.snapshot_id for each in lake.table.snapshots()} >= {second.snapshot_id}
+    assert lake.table.scan(snapshot_id=second.snapshot_id).to_arrow().num_rows == 3
+
+
 def test_a_commit_of_another_process_in_between_makes_ours_fail(
     lake: IcebergLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import assign_fresh_schema_ids
 from pyiceberg.table import Table, TableProperties, Transaction
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
@@ -257,9 +257,10 @@ def _expired(metadata: TableMetadata, now: datetime, kept_for: timedelta) -> lis
 def _only_of(metadata: TableMetadata, io: FileIO, expired: list[Snapshot]) -> set[str]:
     """Files of metadata that only these snapshots have: a manifest that the next snapshot lacks is in no later one.
 
-    None if someone named a snapshot, which may share them.
+    None if someone named a snapshot, or went back to an older one: those that are kept may share them.
     """
-    if len(metadata.refs) > 1:
+    line = {each.snapshot_id for each in ancestors_of(metadata.current_snapshot(), metadata)}
+    if len(metadata.refs) > 1 or any(each.snapshot_id not in line for each in metadata.snapshots):
         return set()
     files: set[str] = set()
     for snapshot in expired:
