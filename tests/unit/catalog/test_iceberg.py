@@ -285,6 +285,21 @@ def test_new_columns_are_added_and_wider_types_taken_and_others_refused(lake: Ic
         lake.target.sync(storage, with_types(small=["null", "string"]))
 
 
+def test_a_column_that_came_after_the_look_at_the_table_is_there_with_its_files(lake: IcebergLake) -> None:
+    definition = TableDefinition("made", ("id",), (), "at", buckets=1)
+    LocalWriter(lake.base, definition, SCHEMA).commit(made := rows(SCHEMA, ("north",)))
+    storage = open_storage(str(lake.base))
+    compact(storage)
+    state = TableState.read(storage)
+    assert state is not None
+    wider = made.append_column("added", pa.array(["new"]))
+    LocalWriter(lake.base, definition, wider.schema).commit(wider)
+    compact(storage)
+    lake.target.sync(storage, state)
+    (shown,) = lake.rows()
+    assert shown["added"] == "new"
+
+
 def test_what_is_not_ours_is_refused_and_drop_takes_ours_off_without_deleting(lake: IcebergLake) -> None:
     pipeline = Pipeline(lake)
     pipeline.commit("k1")

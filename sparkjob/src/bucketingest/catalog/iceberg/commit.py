@@ -80,6 +80,9 @@ def sync_base_files(
             if not dry_run:
                 table = _create(catalog, target, state, schema)
         timeline = Timeline.load(storage)
+        if timeline.completed_commits != state.commits:  # files may have columns that are newer than that look
+            state = TableState.read(storage) or state
+            schema = wanted_schema(state.facts.schema)
         wanted = base_files(storage, timeline, paths)
         there = {} if table is None else _files(table, target, storage.url, paths)
         new = [file for path, file in wanted.items() if path not in there]
