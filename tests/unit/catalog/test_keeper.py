@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from bucketingest.catalog.errors import CatalogUnavailable
 from bucketingest.catalog.keeper import COMPARE_EVERY, LOOK_EVERY, CatalogKeeper, CatalogState
 from bucketingest.catalog.sync import HudiTarget
 from bucketingest.hudi.timeline.instant_time import parse_time
@@ -126,6 +127,16 @@ def test_a_defect_ends_nothing(job: Job) -> None:
     job.catalog.tables = None  # type: ignore[assignment]
     job.keeper.step()
     assert "AttributeError" in (job.states[-1].problem or "")
+
+
+def test_what_fails_tells_no_secret(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_: object) -> object:
+        raise CatalogUnavailable("https://me:s3cr3t-word@catalog: away, password=s3cr3t-word")
+
+    monkeypatch.setattr(job.catalog, "find", away)
+    job.keeper.step()
+    assert "away" in (job.states[-1].problem or "")
+    assert "s3cr3t-word" not in (job.states[-1].problem or "")
 
 
 def test_a_clean_waits_until_a_catalog_that_names_files_is_up_to_date_with_what_superseded_them(job: Job) -> None:

@@ -15,6 +15,7 @@ from bucketingest.catalog.sync import Target
 from bucketingest.catalog.table_state import TableState
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
+from bucketingest.redaction import redacted
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
 
@@ -147,7 +148,7 @@ class CatalogKeeper:
         self._report(self._state)
 
     def _failed(self, error: Exception) -> None:
-        problem = str(error) if isinstance(error, CatalogError) else f"{type(error).__name__}: {error}"
+        problem = redacted(str(error) if isinstance(error, CatalogError) else f"{type(error).__name__}: {error}")
         self._state = replace(self._state, failures=self._state.failures + 1, problem=problem)
         self._pause = min(self._pause * 2, _PAUSE_MAX)
         extra = {"catalog": self._target.label, "reason": problem, "again_in": str(self._pause)}
