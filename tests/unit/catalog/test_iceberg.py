@@ -201,6 +201,17 @@ def test_after_an_engine_went_back_to_an_older_snapshot_it_keeps_its_manifests(
     assert lake.table.scan(snapshot_id=second.snapshot_id).to_arrow().num_rows == 3
 
 
+def test_what_guards_the_files_is_set_again(lake: IcebergLake) -> None:
+    Pipeline(lake).commit("k1")
+    lake.sync()
+    guards = {"gc.enabled": "false", "commit.retry.num-retries": "0"}
+    with lake.table.transaction() as transaction:
+        transaction.set_properties({"gc.enabled": "true", "mine": "1"})
+        transaction.remove_properties("commit.retry.num-retries")
+    lake.sync()
+    assert lake.table.properties.items() >= {**guards, "mine": "1"}.items()
+
+
 def test_a_commit_of_another_process_in_between_makes_ours_fail(
     lake: IcebergLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

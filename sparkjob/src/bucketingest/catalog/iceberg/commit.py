@@ -57,9 +57,13 @@ OURS: Final = "bucketingest.table"
 INSTANT: Final = "bucketingest.instant"
 """In a snapshot's summary: the newest Hudi instant that had completed, by request time."""
 SNAPSHOTS_MAX: Final = 100
-_PROPERTIES: Final = {
+_GUARDS: Final = {
     "gc.enabled": "false",  # an engine that expires snapshots or purges must not delete the Hudi table's files
     TableProperties.COMMIT_NUM_RETRIES: "0",  # PyIceberg would repeat our difference on another snapshot
+}
+"""Properties that are set again if someone changed them."""
+_PROPERTIES: Final = {
+    **_GUARDS,
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
     TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "20",
 }
@@ -97,6 +101,8 @@ def sync_base_files(
             changes.altered.append(target.name)
         if dry_run:
             return changes
+        if guards := dict(_GUARDS.items() - table.properties.items()):
+            transaction.set_properties(guards)
         if new or gone:
             made = _iceberg_files(storage, timeline, state, new, spec=table.spec().spec_id, schema=schema)
             newest = max(each.request_time for each in timeline.completed_commits)
