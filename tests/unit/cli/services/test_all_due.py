@@ -157,11 +157,12 @@ def test_an_iceberg_table_names_no_file_that_its_clean_deletes(
     entry = json.dumps(lake.entry.model_dump(exclude_none=True))
     file.write_text(file.read_text() + f"  catalogs: [{{iceberg: {entry}}}]\n")
 
-    def serve(first: int) -> tuple[int, bool]:
+    def serve(first: int, code: ExitCode = ExitCode.OK, why: str = "") -> tuple[int, bool]:
         for number in (first, first + 1):
             table.attempt().run(offsets(number, number + 1), [row("k0", at=number, amount=number)])
         ended = command("services", file, "--json")
-        assert ended.code == ExitCode.OK, ended.err
+        assert ended.code == code, ended.err
+        assert why in ended.err
         done = json.loads(ended.out)
         return done["compactions"], done["cleaned_files"] > 0
 
@@ -169,4 +170,5 @@ def test_an_iceberg_table_names_no_file_that_its_clean_deletes(
         assert serve(first) == (1, True)
         assert [each["amount"] for each in lake.rows()] == [first + 1]
     (tmp_path / "lake" / "catalog.db").write_bytes(b"broken")
-    assert serve(6) == (1, False), "a clean waits for the catalog"
+    waits = "clean and archive wait until this catalog is up to date"
+    assert serve(6, ExitCode.CATALOG_FAILED, waits) == (1, False)

@@ -10,7 +10,8 @@ from typing import Final
 
 import typer
 
-from bucketingest.catalog.keeper import CatalogKeeper
+from bucketingest.catalog.errors import CatalogUnavailable
+from bucketingest.catalog.keeper import CatalogKeeper, CatalogState
 from bucketingest.cli.options import UnknownFields, load_known
 from bucketingest.cli.process.signals import StoppedEarly, StopSignals
 from bucketingest.cli.services.held_table import leased
@@ -32,17 +33,22 @@ def serve_table(file: Path, unknown_fields: UnknownFields, *, as_json: bool) -> 
     """Do what is due of the table services that the resource asks for, by its limits; report it.
 
     Raises SpecError, TableLeased if a job holds the table, TableNotFound before its first commit, StoppedEarly after a
-    signal, what the first failed step raised, and what reading and writing a table raises.
+    signal, what the first failed step raised, CatalogUnavailable if a clean waits for a catalog, and what reading and
+    writing a table raises.
     """
     resource = load_known(file, unknown_fields)
     pipeline = Pipeline.of(resource)
-    state = _served(pipeline) if resource.spec.services.run else None
+    late: dict[str, str | None] = {}
+    state = _served(pipeline, late) if resource.spec.services.run else None
     _report(pipeline.table_url, state, as_json=as_json)
     if state is not None and state.last_error is not None:
         raise state.last_error
+    if problems := [problem for problem in late.values() if problem is not None]:
+        raise CatalogUnavailable(f"clean and archive wait until this catalog is up to date: {'; '.join(problems)}")
 
 
-def _served(pipeline: Pipeline) -> ServicesState:
+def _served(pipeline: Pipeline, late: dict[str, str | None]) -> ServicesState:
+    """`late`: is given, by the label of a catalog, why its last sync failed."""
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
     refuse_unsupported(load_table(storage))
     states = [ServicesState()]
@@ -57,7 +63,7 @@ def _served(pipeline: Pipeline) -> ServicesState:
             tidy=Tidy(storage, pipeline.retention, pipeline.archive, pipeline.lock, lease_id),
             policy=pipeline.services,
             clustering=None if clustering is None else InlineClustering(storage, holder, clustering),
-            lets_clean=_syncing(pipeline, storage),
+            lets_clean=_syncing(pipeline, storage, late),
             report=states.append,
         )
         try:
@@ -74,9 +80,13 @@ def _served(pipeline: Pipeline) -> ServicesState:
     return states[-1]
 
 
-def _syncing(pipeline: Pipeline, storage: Storage) -> Callable[[float], bool]:
+def _syncing(pipeline: Pipeline, storage: Storage, late: dict[str, str | None]) -> Callable[[float], bool]:
     """No job keeps the catalogs up to date meanwhile: those that name files are synced before a clean."""
-    keepers = [CatalogKeeper(storage, each, lambda _: None, object) for each in pipeline.catalogs if each.names_files]
+
+    def note(state: CatalogState) -> None:
+        late[state.label] = state.problem
+
+    keepers = [CatalogKeeper(storage, each, note, object) for each in pipeline.catalogs if each.names_files]
 
     def lets_clean(superseded_at: float) -> bool:
         for keeper in keepers:
