@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
@@ -145,6 +146,10 @@ def test_manifests_do_not_become_more_with_each_change(lake: IcebergLake, monkey
         assert snapshot is not None
         assert len(snapshot.manifests(lake.table.io)) <= 3
         assert lake.rows() == lake.base_rows()
+    snapshots = lake.table.snapshots()
+    used = {each.manifest_path for snapshot in snapshots for each in snapshot.manifests(lake.table.io)}
+    used |= {each.manifest_list for each in snapshots}
+    assert {f"file://{file}" for file in (lake.root / "warehouse").rglob("*.avro")} == used
 
 
 def test_only_the_partitions_that_changed_are_looked_at(lake: IcebergLake) -> None:
@@ -181,6 +186,25 @@ def test_old_snapshots_end_before_a_clean_may_delete_their_files(
     left = {f"file://{file}" for file in (lake.root / "warehouse").rglob("*.avro")}
     assert left == used, "what only old snapshots had is deleted"
     assert lake.rows() == lake.base_rows()
+
+
+def test_old_metadata_that_cannot_be_deleted_does_not_make_a_sync_fail(
+    lake: IcebergLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline = Pipeline(lake)
+    for _ in range(2):
+        pipeline.commit("k1")
+        pipeline.compact()
+        lake.sync()
+
+    def denied(*_: object) -> None:
+        raise PermissionError("it may not")
+
+    monkeypatch.setattr(PyArrowFileIO, "delete", denied)
+    monkeypatch.setattr(commit, "utc_now", lambda: dt.datetime.now(dt.UTC) + lake.kept_for)
+    lake.sync()
+    assert len(lake.table.snapshots()) == 1
+    assert "left over" in caplog.text
 
 
 def test_after_an_engine_went_back_to_an_older_snapshot_it_keeps_its_manifests(

@@ -38,7 +38,7 @@ from bucketingest.catalog.changes import same_place
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
 from bucketingest.catalog.iceberg.base_files import base_files, row_counts
 from bucketingest.catalog.iceberg.columns import identity_columns, partition_record, wanted_schema
-from bucketingest.catalog.iceberg.difference import replace_files
+from bucketingest.catalog.iceberg.difference import delete_unused, replace_files
 from bucketingest.catalog.iceberg.opening import opened
 from bucketingest.catalog.iceberg.target import IcebergTarget
 from bucketingest.catalog.sync import Changes
@@ -112,8 +112,7 @@ def sync_base_files(
         if expired:
             ExpireSnapshots(transaction).by_ids([each.snapshot_id for each in expired]).commit()
         transaction.commit_transaction()
-        for path in unused:  # what a crash leaves of these stays, and nobody reads it
-            table.io.delete(path)
+        delete_unused(table.io, unused)  # what a crash leaves of these stays
     return changes
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
+from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table import Transaction
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _ManifestMergeManager, _OverwriteFiles
+
+from bucketingest.redaction import redacted
+
+log = logging.getLogger(__name__)
 
 MANIFESTS_MAX: Final = 50
 """So many small manifests are merged into one: each sync and each reader opens all of them."""
@@ -44,6 +50,21 @@ class _Difference(_OverwriteFiles):
             for each in manifests
             if each.added_snapshot_id == self.snapshot_id or each.has_added_files() or each.has_existing_files()
         ]
-        return _ManifestMergeManager(
-            _MANIFEST_BYTES, MANIFESTS_MAX, merge_enabled=True, snapshot_producer=self
-        ).merge_manifests(kept)
+        merger = _ManifestMergeManager(_MANIFEST_BYTES, MANIFESTS_MAX, merge_enabled=True, snapshot_producer=self)
+        merged = merger.merge_manifests(kept)
+        used = {each.manifest_path for each in merged}
+        at_once = [each for each in self._written_manifests if each not in used]
+        self._written_manifests = [each for each in self._written_manifests if each in used]
+        delete_unused(self._io, at_once)
+        return merged
+
+
+def delete_unused(io: FileIO, paths: Collection[str]) -> None:
+    """Files of metadata that no snapshot has. One that cannot be deleted stays, and nobody reads it."""
+    for path in paths:
+        try:
+            io.delete(path)
+        except OSError as error:
+            log.warning(
+                "a file of Iceberg's metadata is left over", extra={"path": path, "reason": redacted(str(error))}
+            )
