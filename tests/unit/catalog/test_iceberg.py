@@ -225,6 +225,18 @@ def test_after_an_engine_went_back_to_an_older_snapshot_it_keeps_its_manifests(
     assert lake.table.scan(snapshot_id=second.snapshot_id).to_arrow().num_rows == 3
 
 
+def test_a_file_that_an_engine_added_again_is_there_once(lake: IcebergLake) -> None:
+    Pipeline(lake).commit("k1", "k2", "k3")
+    lake.sync()
+    first = next(iter(lake.table.scan().plan_files())).file
+    with lake.table.transaction() as transaction, transaction.update_snapshot().fast_append() as update:
+        update.append_data_file(first)
+    assert lake.rows() != lake.base_rows()
+    assert str(lake.sync()) == "1 files added; 2 files removed"
+    assert lake.rows() == lake.base_rows()
+    assert str(lake.sync()) == "nothing to do"
+
+
 def test_what_guards_the_files_is_set_again(lake: IcebergLake) -> None:
     Pipeline(lake).commit("k1")
     lake.sync()

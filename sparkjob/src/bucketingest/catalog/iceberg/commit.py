@@ -8,6 +8,7 @@ more difference.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
@@ -88,9 +89,10 @@ def sync_base_files(
             state = TableState.read(storage) or state
             schema = wanted_schema(state.facts.schema)
         wanted = base_files(storage, timeline, paths)
-        there = {} if table is None else _files(table, target, storage.url, paths)
-        new = [file for path, file in wanted.items() if path not in there]
-        gone = [file for path, file in there.items() if path not in wanted]
+        there = [] if table is None else _files(table, target, storage.url, paths)
+        count = Counter(path for path, _ in there)  # an engine can have added a file again, and its rows
+        new = [file for path, file in wanted.items() if count[path] != 1]
+        gone = [file for path, file in there if count[path] != 1 or path not in wanted]
         changes.files_added, changes.files_removed = len(new), len(gone)
         if table is None:  # a look only
             return changes
@@ -181,18 +183,20 @@ def _create(catalog: Catalog, target: IcebergTarget, state: TableState, schema: 
     return table
 
 
-def _files(table: Table, target: IcebergTarget, url: str, paths: Collection[str] | None) -> dict[str, IcebergFile]:
-    """The files of the newest snapshot, by their path in the table; of these partitions or of all."""
+def _files(
+    table: Table, target: IcebergTarget, url: str, paths: Collection[str] | None
+) -> list[tuple[str, IcebergFile]]:
+    """The files of the newest snapshot, with their path in the table; of these partitions or of all."""
     snapshot = table.current_snapshot()
     if snapshot is None:
-        return {}
+        return []
     prefix = f"{_iceberg_url(url)}/"
     manifests = snapshot.manifests(table.io)
     if any(each.content != ManifestContent.DATA for each in manifests):
         raise CatalogRefused(f"{target.label}: another writer deleted rows in it, and base files have them: {_AGAIN}")
     entries = (entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io))
-    found = {entry.data_file.file_path.removeprefix(prefix): entry.data_file for entry in entries}
-    return {path: file for path, file in found.items() if paths is None or path.rpartition("/")[0] in paths}
+    found = ((entry.data_file.file_path.removeprefix(prefix), entry.data_file) for entry in entries)
+    return [(path, file) for path, file in found if paths is None or path.rpartition("/")[0] in paths]
 
 
 def _iceberg_url(url: str) -> str:
