@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bucketingest.decode.avro.column_types import columns_of
+from bucketingest.decode.avro.column_types import branches_of, columns_of
 from bucketingest.decode.avro.resolution import ANY_SYMBOL, CONNECT_NAME, Incompatible, fields_read, resolved
 from bucketingest.decode.avro.schema import AvroRecord, UnreadableSchema, read_reader, read_writer
 
@@ -25,8 +25,8 @@ _MEANINGS: Final = ("logicalType", CONNECT_NAME)
 
 
 def lenient(text: str) -> str:
-    """The reader's schema with null for what a message's schema lacks, unless it has a default, with nulls wherever
-    columns take them, and with every symbol of an enum: its column has text. Raises UnreadableSchema.
+    """The reader's schema with all values that its columns take: nulls, and every symbol of an enum, which is text. A
+    field that a message's schema lacks is null, or its default. Raises UnreadableSchema.
     """
     return json.dumps(_lenient(read_reader(text)))
 
@@ -35,8 +35,8 @@ def grown(reader_text: str, writer_text: str) -> tuple[str, tuple[str, ...]]:
     """The reader's schema with what the writer's has more: fields behind its own, and wider types; and the paths of
     what has changed.
 
-    What is no column, or has another's name in another case, is left out. No other type is changed. A schema whose
-    messages cannot be read even so changes nothing. Raises UnreadableSchema.
+    A field that cannot be a column, or has a column's name in another case, is left out. No other type is changed. If
+    messages of the writer's schema cannot be read with the result, nothing is changed. Raises UnreadableSchema.
     """
     changed: list[str] = []
     writer = read_writer(writer_text)
@@ -124,7 +124,7 @@ def _value(kind: Any) -> dict[str, Any] | None:
     """The type of what is not null; None for a union of several."""
     if not isinstance(kind, list):
         return dict(kind)
-    others = [each for each in kind if each not in ("null", {"type": "null"})]
+    others = branches_of(kind)
     return others[0] if len(others) == 1 else None
 
 
@@ -158,5 +158,4 @@ def _optional(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nullable(kind: Any) -> list[Any]:
-    others = [each for each in kind if each != "null"] if isinstance(kind, list) else [kind]
-    return ["null", *others]
+    return ["null", *(branches_of(kind) if isinstance(kind, list) else [kind])]

@@ -130,7 +130,7 @@ class RegisteredMessages:
         self._find_ids = find_ids or partial(ids_of, columns=shape.message_decoder(self._blocks).decoded)
         self._columns = columns
         self._stops = stops
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._is_first = True
 
     def write(self, rows: DataFrame, write: Write, gives_way: Callable[[], bool]) -> Sequence[WriteStatus]:
@@ -157,8 +157,8 @@ class RegisteredMessages:
             for number in self._columns.refused.keys() & writers.keys():
                 writers[number] = WriterSchema(why_not=self._columns.refused[number])
         blocks = self._blocks.knowing(writers)
-        for number in sorted(writers.keys() - self._told):
-            self._told.add(number)
+        for number in sorted(writers.keys() - self._reported):
+            self._reported.add(number)
             if (why := blocks.why_refused(number)) is not None:
                 if self._stops:
                     raise SchemaRefused(
