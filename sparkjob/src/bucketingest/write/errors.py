@@ -47,9 +47,9 @@ class LogFilesLeft(WriteError):
 
     def __init__(self, url: str, fields: Sequence[str]) -> None:
         super().__init__(
-            f"{', '.join(fields)} of {url} are new or get a wider type, but old log files are left, which hudi-rs cannot "
-            f"read beside new ones: another writer is at work, or files are damaged (bucketingest inspect {url}). The next "
-            f"start merges them, or run bucketingest compact {url} --all"
+            f"{', '.join(fields)} of {url} are new or get a wider type, but old log files are left, which hudi-rs "
+            "cannot read beside new ones: another writer is at work, or files are damaged "
+            f"(bucketingest inspect {url}). The next start merges them, or run bucketingest compact {url} --all"
         )
 
 
