@@ -81,7 +81,7 @@ class TableLease:
         ended_hosts: Collection[str] = (),
         clock: Callable[[], datetime] = utc_now,
         monotonic: Callable[[], float] = forward_seconds,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep,  # noqa: TID251 - the real one, unless given
     ) -> Self:
         """Acquire the lease, or wait for it, at most `wait`. A `sleep` that raises ends the wait. `ended_hosts`: hosts,
         such as pods, of which someone who knows says that all their processes have ended: their leases are free.
@@ -218,7 +218,7 @@ class TableLease:
 def _first_step(number: int, owner: LeaseOwner, times: _Times) -> tuple[LeaseRecord, Step]:
     since = times.monotonic()
     now, validity = milliseconds(times.clock()), times.validity // timedelta(milliseconds=1)
-    record = LeaseRecord(owner, str(uuid.uuid4()), now, now + validity, validity)
+    record = LeaseRecord(owner, str(uuid.uuid4()), now, now + validity, validity)  # noqa: TID251 - names the owner, decides nothing
     return record, _step(number, record, since, times)
 
 

@@ -17,12 +17,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from bucketingest.hudi.damage.compare import Damaged
 from bucketingest.hudi.damage.look import damage_of_table
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.lock.hudi_lock import LockSettings, open_lock
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.table.table import load_table
@@ -83,7 +84,7 @@ class Propose:
 
     def run(self, _: Callable[[int, int], None]) -> Looked:
         """Carry the request out. The answer is without the single file groups: the job needs only the plan."""
-        now, found = datetime.now(UTC), TableNow.load(self.storage)
+        now, found = utc_now(), TableNow.load(self.storage)
         if found is None:
             return Looked(Look(LogBacklog(), None), foreign_services(self.storage, now))
         look = propose_for(self.storage, found, self.triggers, now, self.skipped)
@@ -152,7 +153,7 @@ class Tidy:
         damaged = damage_of_table(self.storage)
         archived = archive_old(table, self.archive, damaged)
         files = sum(each.files for each in cleaned.results)
-        held = pins(cleaned.choice, archived[-1].pins if archived else (), self.retention, datetime.now(UTC))
+        held = pins(cleaned.choice, archived[-1].pins if archived else (), self.retention, utc_now())
         return Tidied(files, sum(len(each.instants) for each in archived), damaged, held)
 
 
@@ -187,7 +188,7 @@ def main() -> None:
     with suppress(OSError):  # if memory runs out, the kernel ends this process, not the job's JVM
         Path("/proc/self/oom_score_adj").write_text("900", "ascii")
     request: Request = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the job that started this process
-    threading.Thread(target=_end_with_job, name="end-with-job", daemon=True).start()
+    threading.Thread(target=_end_with_job, name="end-with-job", daemon=True).start()  # noqa: TID251 - ends a process beside the driver
     answer: object
     try:
         answer = request.run(lambda place, of: send({"operation": place, "of": of}))

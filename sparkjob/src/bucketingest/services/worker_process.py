@@ -42,7 +42,7 @@ class WorkerProcess:
             self._process.stdin.flush()  # left open: its end is that of this process
         except OSError as error:
             raise WorkerDied(f"the process of table services cannot be started: {error}") from error
-        self._reader = threading.Thread(target=self._read, name="table-services", daemon=True)
+        self._reader = threading.Thread(target=self._read, name="table-services", daemon=True)  # noqa: TID251 - reads from a process beside the driver
         self._reader.start()
 
     @property

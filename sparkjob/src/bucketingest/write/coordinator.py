@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -132,9 +131,9 @@ class InstantCoordinator:
             )
             return MicroBatchOutcome(None)
         self._settled = False
-        started, looked = time.monotonic(), self._settings.forward()
+        started = self._settings.forward()
         instant, again = self._instant_for(source_range)
-        age = timedelta(seconds=self._settings.forward() - looked)
+        age = timedelta(seconds=self._settings.forward() - started)
         assignment = Assignment(
             instant.request_time,
             instant.sequence,
@@ -158,7 +157,7 @@ class InstantCoordinator:
         except (ConflictingAttempt, RowsRejected) as error:
             self._abort(instant, str(error))
             raise
-        written = time.monotonic()
+        written = self._settings.forward()
         self._keep(instant, LedgerEntry(source_range, tuple(statuses), self._writer.bucket_rules))
         commit = self._commit_if_due(instant)
         self._settled, self._base = True, self._position
@@ -269,7 +268,7 @@ class InstantCoordinator:
 
     def _commit(self, instant: OpenInstant) -> Commit:
         """Decide and complete the instant; retried after storage errors."""
-        started = time.monotonic()
+        started = self._settings.forward()
         age = instant.age(self._settings.forward())
         self._open = None
         for attempt in self._attempts():
@@ -286,7 +285,7 @@ class InstantCoordinator:
             files=sum(1 for status in statuses if status.file_id),
             size_bytes=sum(status.size_bytes for status in statuses),
             open_seconds=age.total_seconds(),
-            commit_seconds=time.monotonic() - started,
+            commit_seconds=self._settings.forward() - started,
         )
 
     def _attempts(self) -> Iterable[stamina.Attempt]:

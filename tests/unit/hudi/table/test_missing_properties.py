@@ -26,7 +26,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
         if left:
             left.pop(0)()
         else:
-            monkeypatch.setattr(table_module, "monotonic", lambda: 1e12)
+            monkeypatch.setattr(table_module, "forward_seconds", lambda: 1e12)
 
     monkeypatch.setattr(table_module, "sleep", pause)
     return left

@@ -78,7 +78,7 @@ class HudiLock:
         *,
         where: str,
         monotonic: Callable[[], float] = forward_seconds,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep,  # noqa: TID251 - the real one, unless given
     ) -> None:
         self._form = form
         self._wait = wait
@@ -155,7 +155,7 @@ def open_lock(
     settings: LockSettings,
     owner: str,
     *,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] = time.sleep,  # noqa: TID251 - the real one, unless given
 ) -> HudiLock:
     """The table's lock by its properties and the settings. `owner`: our name for other writers; `sleep`: waits while
     another writer holds it.

@@ -25,7 +25,7 @@ class RenewalThread:
         self._interval = interval
         self._renew = renew
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)  # noqa: TID251 - renews while the work runs
         self._thread.start()
 
     def stop(self, timeout: timedelta) -> bool:

@@ -73,7 +73,7 @@ class StorageLock:
         monotonic: Callable[[], float] = forward_seconds,
     ) -> None:
         self._storage = storage
-        self._owner = f"{owner} {uuid.uuid4()}"  # as in Hudi one owner per instance
+        self._owner = f"{owner} {uuid.uuid4()}"  # noqa: TID251 - as in Hudi one owner per instance
         self._validity = validity
         self._clock = clock
         self._monotonic = monotonic

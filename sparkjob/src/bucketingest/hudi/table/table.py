@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from time import monotonic, sleep
+from time import sleep  # noqa: TID251 - only where a Hudi writer replaces the properties
 from typing import Final, Literal, TypeAlias
 
 from bucketingest.hudi.bucket_rules.counts import BucketRule
@@ -14,6 +14,7 @@ from bucketingest.hudi.errors import InvalidTable, TableNotFound
 from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_BACKUP, PROPERTIES_PATH, TIMELINE_DIRECTORY
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.storage.errors import AlreadyExists, NotFound
+from bucketingest.storage.forward import forward_seconds
 from bucketingest.storage.interface import Storage
 
 BUCKET_COUNT = "bucketingest.bucket.count"
@@ -253,7 +254,7 @@ def load_table(storage: Storage) -> HoodieTable:
     Raises `TableNotFound` if there is nothing of a table; `InvalidTable` if there is, but its properties are missing or
     lack name, type or version.
     """
-    deadline = monotonic() + REPLACEMENT_SECONDS
+    deadline = forward_seconds() + REPLACEMENT_SECONDS
     while True:
         try:
             return HoodieTable(storage, _whole_properties(storage))
@@ -267,7 +268,7 @@ def load_table(storage: Storage) -> HoodieTable:
             if not storage.exists(PROPERTIES_BACKUP):
                 raise
             problem = error
-        if problem is not None and monotonic() >= deadline:
+        if problem is not None and forward_seconds() >= deadline:
             raise problem
         sleep(_LOOK_SECONDS)
 

@@ -69,7 +69,7 @@ def beating(storage: Storage, instant: str, interval: timedelta = INTERVAL, cont
             except StorageError as error:
                 log.warning("missed a heartbeat", extra={"instant": instant, "reason": str(error)})
 
-    thread = threading.Thread(target=beat_on, name=f"heartbeat-{instant}", daemon=True)
+    thread = threading.Thread(target=beat_on, name=f"heartbeat-{instant}", daemon=True)  # noqa: TID251 - beats while the work runs
     thread.start()
     try:
         yield

@@ -53,7 +53,7 @@ class StateStore:
         """
         data = get_if_there(storage, _FORMAT)
         if data is None:
-            seed = (new_seed or os.urandom(SEED_BYTES)).hex()
+            seed = (new_seed or os.urandom(SEED_BYTES)).hex()  # noqa: TID251 - the simulation gives this module another
             wanted = sealed("format", {"seed": seed, "identity": identity}, _NO_TABLE)
             data = create_or_get(storage, _FORMAT, wanted)
         found = cls._of(storage, data)

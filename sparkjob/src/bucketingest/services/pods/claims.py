@@ -173,7 +173,7 @@ def _renewing(held: Held) -> Iterator[None]:
         while not ended.wait(RENEW_EVERY.total_seconds()):
             held.note()
 
-    thread = threading.Thread(target=renew, name="claim", daemon=True)
+    thread = threading.Thread(target=renew, name="claim", daemon=True)  # noqa: TID251 - renews while the work runs
     thread.start()
     try:
         yield

@@ -33,7 +33,7 @@ class SharedRound:
         *,
         index: int = 0,
         of: int = 1,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep,  # noqa: TID251 - the real one, unless given
         claims: Claims | None = None,
     ) -> None:
         """`index` of so many executors: each starts at another chunk. Raises as `RoundExecutor` does."""

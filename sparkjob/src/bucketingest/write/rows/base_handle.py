@@ -117,7 +117,7 @@ class BaseHandle:
         """The part of each row, by its key: rows of one key are in one."""
         found = np.zeros(self.rows_received, np.uint16)
         if parts > 1:
-            hasher = KeyHasher(os.urandom(SEED_BYTES))  # the result does not depend on it
+            hasher = KeyHasher(os.urandom(SEED_BYTES))  # noqa: TID251 - the result does not depend on it
             for start, batch in self._selected(self._plan.rules.record_key.fields):
                 found[start : start + batch.num_rows] = hasher.hash(self._keys(batch)).parts(parts)
         return found

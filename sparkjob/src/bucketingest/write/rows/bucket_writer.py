@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor  # noqa: TID251 - puts while the next rows come
 from dataclasses import replace
 from typing import Final, Self, TypeAlias
 

@@ -84,7 +84,7 @@ class LocalRuns:
         """Unfinished files of processes that died."""
         for path in [*self.folder.glob(".fetch-*"), *self.folder.glob(".run-*")]:
             with contextlib.suppress(FileNotFoundError):
-                if path.stat().st_mtime < time.time() - _LEFT_OVER_SECONDS:
+                if path.stat().st_mtime < time.time() - _LEFT_OVER_SECONDS:  # noqa: TID251 - files of this machine
                     path.unlink()
 
     def _opened(self, path: pathlib.Path, digest: str) -> Run | None:
