@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND
+from bucketingest_operator.decide.permission import forbidden
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
@@ -28,7 +29,6 @@ from bucketingest_operator.decide.plan import (
     StartAttempt,
     WriteStatus,
 )
-from bucketingest_operator.decide.spec_changes import may_write
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, NotFound, Object
 from bucketingest_operator.kube.attempt_start import start_attempt
 from bucketingest_operator.kube.kinds import (
@@ -163,9 +163,9 @@ class Actor:
                 raise
             name = job["metadata"]["name"]
             log.warning("a Job was refused", extra={"job": name, "error": str(error)})
-            forbidden = _forbidden(made)
-            said = (forbidden or str(error))[:_EVENT_MESSAGE_MAX]
-            refusal = Refusal(name, said, datetime.now(UTC), role, about_driver=forbidden is not None)
+            why = forbidden(made)
+            said = (why or str(error))[:_EVENT_MESSAGE_MAX]
+            refusal = Refusal(name, said, datetime.now(UTC), role, about_driver=why is not None)
             self._refused(resource.uid, refusal)
 
     async def _remove(
@@ -272,37 +272,10 @@ class Actor:
 
 def _allowed(made: Manifests) -> Manifests:
     """Raises CreationRefused if an administrator's settings forbid what the resource asks for."""
-    forbidden = _forbidden(made)
-    if forbidden is not None:
-        raise CreationRefused("the operator's settings forbid it", code=HTTPStatus.FORBIDDEN, sentence=forbidden)
+    why = forbidden(made)
+    if why is not None:
+        raise CreationRefused("the operator's settings forbid it", code=HTTPStatus.FORBIDDEN, sentence=why)
     return made
-
-
-def _forbidden(made: Manifests) -> str | None:
-    """Why the settings do not allow the paths or the ServiceAccount that the resource names, and who can change it."""
-    spec, owners = made.wanted.spec, made.settings.table_owners
-    for path in (spec.table.path, spec.errors.dead_letter_path, spec.checkpoint.path):
-        if path is not None and not may_write(owners, path, made.namespace):
-            return f"{path} is for other namespaces: an administrator's job.tableOwners of the chart says for which."
-    priority = spec.pod.priority_class_name or ""
-    if priority.startswith("system-") or not _among(made.settings.allowed_priority_classes, priority):
-        return f"spec.pod.priorityClassName {priority} is not in job.allowedPriorityClasses of the chart."
-    for each in spec.pod.tolerations:
-        if each.key is None or not _among(made.settings.allowed_toleration_keys, each.key):
-            return (
-                f"spec.pod.tolerations: {each.key or 'every taint'} is not in job.allowedTolerationKeys of the chart."
-            )
-    if made.allowed:
-        return None
-    place = f"{made.namespace}/{made.settings.account}"
-    return (
-        f"spec.pod.serviceAccountName is {made.settings.account}, which the operator's settings do not allow here: an "
-        f"administrator adds {place} to job.allowedServiceAccounts of the chart."
-    )
-
-
-def _among(allowed: frozenset[str], name: str) -> bool:
-    return not name or not allowed or name in allowed
 
 
 def _selector(resource: Resource, number: int, role: str) -> str:

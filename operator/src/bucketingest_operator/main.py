@@ -8,9 +8,11 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from bucketingest.errors import BucketIngestError
+from bucketingest_operator.handlers import Webhook
 from bucketingest_operator.kube.connection import own_namespace
 from bucketingest_operator.kube.leadership import LEASE_NAME
 from bucketingest_operator.logs import configure_logs
@@ -23,6 +25,7 @@ log = logging.getLogger(__name__)
 
 PREFIX: Final = "BUCKETINGEST_"
 MAX_RESTARTS: Final = 10
+WEBHOOK_PORT: Final = 9811
 
 
 def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -65,6 +68,19 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         default=env.get("MAX_RESTARTS", str(MAX_RESTARTS)),
         help="restarts at the same time after changed specs or annotations (default: %(default)s)",
     )
+    parser.add_argument(
+        "--webhook-certificate",
+        metavar="FOLDER",
+        default=env.get("WEBHOOK_CERTIFICATE"),
+        help="serve the validating webhook with tls.crt and tls.key of this folder (default: no webhook)",
+    )
+    parser.add_argument(
+        "--webhook-port",
+        type=int,
+        metavar="PORT",
+        default=env.get("WEBHOOK_PORT", str(WEBHOOK_PORT)),
+        help="port of the webhook, on all addresses (default: %(default)s)",
+    )
     parser.add_argument("--log-format", choices=["json", "text"], default=env.get("LOG_FORMAT", "json"))
     parser.add_argument("--debug", action="store_true", default=env.get("DEBUG", "").lower() in {"1", "true"})
     return parser
@@ -100,7 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lease_namespace = options.leader_election_namespace or own_namespace() or "default"
     try:
         lease = (lease_namespace, options.leader_election_name)
-        asyncio.run(_run(Options(options.namespace, options.listen, *lease, settings, options.max_restarts)))
+        folder = options.webhook_certificate
+        webhook = None if folder is None else Webhook(options.webhook_port, Path(folder))
+        asyncio.run(_run(Options(options.namespace, options.listen, *lease, settings, options.max_restarts, webhook)))
     except BucketIngestError as error:
         log.error("the operator cannot run", extra={"error": str(error)})  # noqa: TRY400
         return 1

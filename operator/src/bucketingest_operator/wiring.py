@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bucketingest_operator.act import Actor
-from bucketingest_operator.handlers import KopfThread
+from bucketingest_operator.admission import Admission
+from bucketingest_operator.handlers import KopfThread, Webhook
 from bucketingest_operator.kube.api import Api, ApiError
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, JOBS, PODS
 from bucketingest_operator.kube.leadership import Leadership, own_identity
@@ -58,6 +59,7 @@ class Options:
         lease_name: Its name.
         settings: How jobs' pods are made.
         restarts_max: Planned restarts at the same time.
+        webhook: None: there is none.
     """
 
     namespaces: tuple[str, ...]
@@ -66,6 +68,7 @@ class Options:
     lease_name: str
     settings: JobSettings
     restarts_max: int
+    webhook: Webhook | None = None
 
 
 class Operator:
@@ -257,8 +260,9 @@ class Operator:
         may not watch: only a person can change that, and a process that ends is seen.
         """
         await self._listed.wait()
+        judge = Admission(self._inventory, self._options.settings).why_refused
         while True:
-            error = await KopfThread(self._event, self._options.namespaces).run()
+            error = await KopfThread(self._event, self._options.namespaces, self._options.webhook, judge).run()
             if error is not None and getattr(error, "status", None) in _DENIED:
                 raise error
             log.warning("the watch of BucketIngests has ended and starts again", extra={"error": repr(error)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography import x509
 
 from bucketingest.spec.crd import custom_resource_definition
 from bucketingest_operator.kube.leadership import LEASE_NAME
@@ -27,6 +29,7 @@ EVERYTHING = {
         "prometheusRule": {"enabled": True},
         "dashboards": {"enabled": True},
     },
+    "webhook": {"enabled": True},
     "networkPolicy": {"jobs": True, "metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]},
     "job": {
         "image": "registry.example/job:1",
@@ -166,6 +169,48 @@ def test_the_operator_has_the_rights_that_it_needs_and_no_others(tmp_path: Path)
     named = rendered(tmp_path, {"operator": {"watchNamespaces": ["ingest"]}})
     assert plain(rules(named, "Role")) == plain([*renamed, *rights.NAMESPACED, *rights.WATCH])
     assert everywhere(named) == plain([*rights.CLUSTER])
+
+
+def test_without_being_asked_for_there_is_no_webhook(tmp_path: Path) -> None:
+    found = helm(tmp_path, "template", {}).stdout
+    assert "webhook" not in found
+
+
+@pytest.mark.parametrize("by_cert_manager", [False, True])
+def test_the_webhook_has_a_certificate_for_its_service_and_refuses_nothing_while_it_is_away(
+    tmp_path: Path, by_cert_manager: bool
+) -> None:
+    manifests = rendered(tmp_path, {"webhook": {"enabled": True, "certManager": by_cert_manager}})
+    (configuration,) = of_kind(manifests, "ValidatingWebhookConfiguration")
+    (webhook,) = configuration["webhooks"]
+    service = webhook["clientConfig"]["service"]
+    host = f"{service['name']}.{service['namespace']}.svc"
+    assert webhook["failurePolicy"] == "Ignore"
+    assert "namespaceSelector" not in webhook
+    ports = {each["port"]: each["targetPort"] for each in of_kind(manifests, "Service")[0]["spec"]["ports"]}
+    assert ports[service["port"]] == "webhook"
+    (deployment,) = of_kind(manifests, "Deployment")
+    (mounted,) = [each for each in deployment["spec"]["template"]["spec"]["volumes"] if each["name"] == "webhook"]
+    if by_cert_manager:
+        (made,) = of_kind(manifests, "Certificate")
+        assert made["spec"]["dnsNames"] == [host]
+        assert made["spec"]["secretName"] == mounted["secret"]["secretName"]
+        named = f"{made['metadata']['namespace']}/{made['metadata']['name']}"
+        assert configuration["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": named}
+        assert not of_kind(manifests, "Secret")
+    else:
+        (secret,) = of_kind(manifests, "Secret")
+        assert secret["metadata"]["name"] == mounted["secret"]["secretName"]
+        assert webhook["clientConfig"]["caBundle"] == secret["data"]["tls.crt"]
+        certificate = x509.load_pem_x509_certificate(base64.b64decode(secret["data"]["tls.crt"]))
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert names.get_values_for_type(x509.DNSName) == [host]
+
+
+def test_the_webhook_judges_the_namespaces_that_its_release_watches(tmp_path: Path) -> None:
+    (configuration,) = of_kind(rendered(tmp_path, EVERYTHING), "ValidatingWebhookConfiguration")
+    (selected,) = configuration["webhooks"][0]["namespaceSelector"]["matchExpressions"]
+    assert (selected["key"], selected["values"]) == ("kubernetes.io/metadata.name", ["ingest", "orders"])
 
 
 def test_each_release_has_its_own_lease_and_the_default_release_keeps_its_name(tmp_path: Path) -> None:

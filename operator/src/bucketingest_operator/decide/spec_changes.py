@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 from enum import Enum
 from typing import Any, Final
@@ -160,14 +159,6 @@ def table_key(path: str) -> str:
         return f"file://{path.rstrip('/')}"
     scheme = {"s3a": "s3", "s3n": "s3", "az": "abfss"}.get(scheme.lower(), scheme.lower())
     return f"{scheme}://{rest.rstrip('/')}"
-
-
-def may_write(owners: Mapping[str, Sequence[str]], path: str, namespace: str) -> bool:
-    """Whether pipelines of a namespace may write below a path, by an administrator's map of prefixes to namespaces."""
-    key = f"{table_key(path)}/"
-    prefixes = {prefix: f"{table_key(prefix).rstrip('/')}/" for prefix in owners}
-    matching = [prefix for prefix, spelled in prefixes.items() if key.startswith(spelled)]
-    return not matching or namespace in owners[max(matching, key=lambda each: len(prefixes[each]))]
 
 
 def _hash(document: dict[str, Any]) -> str:

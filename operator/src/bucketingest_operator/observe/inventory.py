@@ -130,6 +130,13 @@ class Inventory:
         """
         return tuple(each for each in self._others(uid) if each.namespace == self._resources[uid].namespace)
 
+    def taken(self, body: Object) -> list[str]:
+        """Who has the table of a BucketIngest that is not stored yet, in the words of `TableTaken`."""
+        where, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        there = [self._resources[each] for each in self._rivals.get(table_of(body) or "", ())]
+        holders = (each for each in there if each.namespace == where and each.name != name and not each.rests)
+        return [f"spec.table.path: The table belongs to {where}/{each.name}." for each in holders]
+
     def _others(self, uid: str) -> list[Resource]:
         """The other resources that want the table of this one, of all namespaces."""
         table = self._tables.get(uid)

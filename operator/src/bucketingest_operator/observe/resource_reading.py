@@ -44,7 +44,7 @@ def read_resource(body: Object, before: Resource | None = None, image: str = "")
         wanted, problems, unknown = before.wanted, before.problems, before.unknown
         has_default = before.has_default_image
     else:
-        wanted, problems, unknown = _wanted(body)
+        wanted, problems, unknown = read_wanted(body)
         has_default = wanted is not None and wanted.spec.spark.image is None
         wanted = with_image(wanted, image) if wanted is not None and has_default and image else wanted
     return Resource(
@@ -65,7 +65,7 @@ def read_resource(body: Object, before: Resource | None = None, image: str = "")
     )
 
 
-def _wanted(body: Object) -> tuple[BucketIngest | None, tuple[Problem, ...], tuple[str, ...]]:
+def read_wanted(body: Object) -> tuple[BucketIngest | None, tuple[Problem, ...], tuple[str, ...]]:
     """The spec, its problems, and its fields that a newer definition knows and this version does not."""
     spec = body.get("spec")
     metadata = {name: value for name, value in body["metadata"].items() if name in _METADATA}

@@ -11,7 +11,8 @@ import pytest
 
 from bucketingest.spec.status import Condition, LastCommit, Status
 from bucketingest_operator.decide.claims import holder_before
-from bucketingest_operator.decide.spec_changes import Change, change_since, digest, may_write, table_key
+from bucketingest_operator.decide.permission import may_write
+from bucketingest_operator.decide.spec_changes import Change, change_since, digest, table_key
 from bucketingest_operator.observation import Claim
 from bucketingest_operator.resource import Resource
 from support.operator.observations import NOW, bucket_ingest, input_of, resource

@@ -14,7 +14,7 @@ from bucketingest.decode.decoder_choice import has_transform
 from bucketingest.decode.files.formats import why_not
 from bucketingest.decode.kafka.columns import ClashingColumns, MessageColumns
 from bucketingest.decode.message_columns import UnusableColumns, columns_of
-from bucketingest.decode.sql.words import why_no_query, why_unclosed
+from bucketingest.decode.sql.words import sql_problems
 from bucketingest.errors import BucketIngestError
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.model import BucketIngest
@@ -31,10 +31,7 @@ def offline_problems(resource: BucketIngest) -> list[Problem]:
         found.append(Problem("spec.format.schema", str(error)))
     except UnreadableDdl as error:
         found.append(Problem("spec.source.files.schema", str(error)))
-    if (why := why_no_query(spec.transform.sql)) is not None:
-        found.append(Problem("spec.transform.sql", why))
-    if spec.table.delete_when is not None and (why := why_unclosed(spec.table.delete_when)) is not None:
-        found.append(Problem("spec.table.deleteWhen", why))
+    found += sql_problems(spec)
     if columns is not None and not has_transform(resource):
         is_event = spec.format is not None and spec.format.envelope is not None
         kept = [each for each in columns if not (is_event and each.name == DELETED)]

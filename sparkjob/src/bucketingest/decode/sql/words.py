@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from bucketingest.spec.errors import Problem
+from bucketingest.spec.model import BucketIngestSpec
+
 _TOKEN: Final = re.compile(
     r"""\s*(?:
       (?P<skip>--[^\n]*|/\*.*?\*/)
@@ -70,6 +73,16 @@ def why_spark(sql: str) -> str | None:
         if following == "(" and token not in _FUNCTIONS and token not in _BEFORE_BRACKET:
             return f"calls {token}"
     return None
+
+
+def sql_problems(spec: BucketIngestSpec) -> list[Problem]:
+    """What of a spec's SQL can be no SQL. The operator's webhook says it too: so this needs no other library."""
+    found = []
+    if (why := why_no_query(spec.transform.sql)) is not None:
+        found.append(Problem("spec.transform.sql", why))
+    if spec.table.delete_when is not None and (why := why_unclosed(spec.table.delete_when)) is not None:
+        found.append(Problem("spec.table.deleteWhen", why))
+    return found
 
 
 def why_no_query(sql: str) -> str | None:
