@@ -35,7 +35,7 @@ def judge(inventory: Inventory, new: Any, old: Any = None, **settings: Any) -> s
     return Admission(inventory, JobSettings(**settings)).why_refused(new, old)
 
 
-WRONG = {
+WRONG: dict[str, dict[str, Any]] = {
     "a wrong option": {"commit": {"interval": "0s"}},
     "SQL that is none": {"transform": {"sql": "SELEKT value FROM source"}},
     "a bracket that stays open": {"transform": {"sql": "SELECT (value FROM source"}},
