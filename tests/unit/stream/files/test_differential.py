@@ -33,8 +33,8 @@ STEPS = 25
 class Model:
     """What the page says, in dictionaries."""
 
-    def __init__(self, changed: str, max_files: int) -> None:
-        self.changed, self.max_files = changed, max_files
+    def __init__(self, changed: str, max_files: int, max_bytes: int) -> None:
+        self.changed, self.max_files, self.max_bytes = changed, max_files, max_bytes
         self.there: dict[str, File] = {}
         self.taken: dict[str, tuple[int, int]] = {}
         self.waiting: list[tuple[int, str, tuple[int, int]]] = []
@@ -62,7 +62,12 @@ class Model:
                 elif self.taken[path] != version and self.changed == "stop":
                     return True
             self.waiting = sorted(found)
-        self.planned, self.waiting = self.waiting[: self.max_files], self.waiting[self.max_files :]
+        count = min(1, len(self.waiting))
+        while count < min(self.max_files, len(self.waiting)):
+            if sum(version[0] for _, _, version in self.waiting[: count + 1]) > self.max_bytes:
+                break
+            count += 1
+        self.planned, self.waiting = self.waiting[:count], self.waiting[count:]
         return False
 
     def reads_another_version(self) -> bool:
@@ -96,7 +101,8 @@ class Ingested:
         self.planner = self._planner()
 
     def _planner(self) -> FilesPlanner:
-        listing = Listing(open_storage(str(self.folder)), self.source.max_files_per_trigger, self.source.changed)
+        most = self.source.max_files_per_trigger, self.source.max_bytes_per_trigger
+        listing = Listing(open_storage(str(self.folder)), *most, self.source.changed)
         return FilesPlanner(listing, self.log, self.last)
 
     def crash(self) -> None:
@@ -138,7 +144,9 @@ def test_a_random_folder_is_ingested_as_the_page_says(  # noqa: C901, PLR0915 - 
     changed, max_files = chosen.choice(["stop", "readAgain", "ignore"]), chosen.choice([1, 2, 5, 100])
     fields = {"path": str(folder), "format": maker.format, "schema": SCHEMA, "options": maker.options}
     source = FilesSource.model_validate({**fields, "changed": changed, "maxFilesPerTrigger": max_files})
-    model = Model(changed, max_files)
+    max_bytes = chosen.choice([400, source.max_bytes_per_trigger])  # smaller than the spec allows
+    source = source.model_copy(update={"max_bytes_per_trigger": max_bytes})
+    model = Model(changed, max_files, max_bytes)
     ours = Ingested(folder, tmp_path / "table", source, chosen.choice([1, 3, 8]))
 
     def micro_batch(*, crashes: bool = False) -> bool:

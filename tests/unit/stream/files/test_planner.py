@@ -45,7 +45,7 @@ def planner(
     ignored: Any = lambda *_: None,
     **listing: object,
 ) -> FilesPlanner:
-    wanted = Listing(open_storage(str(folder)), **{"max_files": 2, **listing})  # type: ignore[arg-type]
+    wanted = Listing(open_storage(str(folder)), **{"max_files": 2, "max_bytes": 10**6, **listing})  # type: ignore[arg-type]
     return FilesPlanner(wanted, FilesLog(table, "orders"), last, once=once, ignored=ignored)
 
 
@@ -64,6 +64,12 @@ def test_files_come_by_time_and_then_name_however_old_they_are(folder: Path, tab
     put(folder, "late", -1000 * DAY)
     assert taken(found) == [["late"]]
     assert taken(found) == []
+
+
+def test_a_micro_batch_has_files_of_so_many_bytes_or_one_that_is_larger(folder: Path, table: Storage) -> None:
+    for at, size in enumerate([3, 4, 1, 20, 8, 1]):
+        put(folder, str(at), at, "x" * size)
+    assert taken(planner(folder, table, max_files=100, max_bytes=8)) == [["0", "1", "2"], ["3"], ["4"], ["5"]]
 
 
 def test_what_writers_keep_for_themselves_is_not_read(folder: Path, table: Storage) -> None:
@@ -200,7 +206,7 @@ def test_an_object_without_a_byte_is_a_mark_of_a_directory_and_no_file(table: St
     store = open_storage(f"memory://{uuid.uuid4().hex}/in")
     for name, content in [("deep", b""), ("deep/a.json", b"{}"), ("b.json", b"{}")]:
         store.put(name, content)
-    (files,) = taken(FilesPlanner(Listing(store, 10), FilesLog(table, "orders"), -1))
+    (files,) = taken(FilesPlanner(Listing(store, 10, 10**6), FilesLog(table, "orders"), -1))
     assert sorted(files) == ["b.json", "deep/a.json"]
 
 

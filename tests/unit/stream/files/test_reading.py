@@ -121,4 +121,4 @@ def test_a_file_that_changes_while_its_columns_are_read_is_named(
     put(tmp_path, 1, 2)
     monkeypatch.setattr(Listing, "__iter__", lambda _: iter(listed_before))
     with pytest.raises(NoSourceFiles, match=r"/a\.json: was changed while it was looked at: write files under another"):
-        first_columns(Listing(open_storage(str(tmp_path)), 1), "parquet")
+        first_columns(Listing(open_storage(str(tmp_path)), 1, 1), "parquet")

@@ -41,7 +41,7 @@ FILES_OPTIONS: Final[dict[str, str]] = {
     "charset": "use encoding",
     "delimiter": "use sep",
     "maxFilesPerTrigger": "use maxFilesPerTrigger of the source",
-    "maxBytesPerTrigger": "use maxFilesPerTrigger of the source",
+    "maxBytesPerTrigger": "use maxBytesPerTrigger of the source",
     "maxFileAge": "every file is read, however old",
     "latestFirst": "files are read in the order of their times and names",
     "maxCachedFiles": "files that wait are remembered up to a limit of its own",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
@@ -38,9 +38,20 @@ class Listing:
     storage: Storage
     max_files: int
     """Of one micro-batch."""
+    max_bytes: int
+    """Of one micro-batch, unless its only file has more."""
     changed: ChangedFiles = "stop"
     start_after: str | None = None
     pattern: str | None = None
+
+    def of_one_batch(self, waiting: Iterable[SourceFile]) -> Iterator[SourceFile]:
+        """The first of the files that wait."""
+        size = 0
+        for number, file in enumerate(islice(waiting, self.max_files)):
+            size += file.size
+            if number and size > self.max_bytes:
+                return
+            yield file
 
     def __iter__(self) -> Iterator[SourceFile]:
         return listed(self.storage, start_after=self.start_after, pattern=self.pattern)
@@ -96,7 +107,7 @@ class FilesPlanner:
             self._look()
         if not self._waiting:
             return None
-        files = tuple(islice(self._waiting, self._listing.max_files))
+        files = tuple(self._listing.of_one_batch(self._waiting))
         return self._log.plan(FileBatch(number, self._listing.storage.url, files))
 
     def _look(self) -> None:

@@ -112,6 +112,7 @@ def listing_of(source: FilesSource) -> Listing:
     return Listing(
         open_storage(source.path),
         source.max_files_per_trigger,
+        source.max_bytes_per_trigger,
         source.changed,
         source.start_after,
         source.options.get("pathGlobFilter"),
