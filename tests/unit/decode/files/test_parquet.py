@@ -137,6 +137,15 @@ def test_the_calendar_of_spark_2_matters_before_1900_only(tmp_path: Path, key: s
     early = rows_of(1).set_column(2, "at", pa.array([-3_000_000_000_000_000], COLUMNS.field("at").type))
     with pytest.raises(BadFile, match="column at: written with the calendar of Spark 2, and has times before 1900"):
         found([written(tmp_path, early.replace_schema_metadata(old))])
+    at, time = early["at"][0].as_py(), early.field("at").type
+    for value, kind in [
+        ({"at": at}, pa.struct([("at", time)])),
+        ([("x", at)], pa.map_(pa.string(), time)),
+        ([at], pa.list_(time)),
+    ]:
+        inside = pa.table({"n": pa.array([value], kind)})
+        with pytest.raises(BadFile, match="column n: written with the calendar of Spark 2"):
+            found([written(tmp_path, inside.replace_schema_metadata(old))], inside.schema)
 
 
 @pytest.mark.parametrize("content", [b"PAR1 no footer", b"PAR1"], ids=["damaged", "short"])

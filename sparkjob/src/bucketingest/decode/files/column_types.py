@@ -48,19 +48,36 @@ def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
     t = pa.types
     if found == wanted:
         return True
+    if isinstance(found, pa.BaseExtensionType):
+        return _fits(found.storage_type, wanted)
     if t.is_dictionary(found):
         return _fits(found.value_type, wanted)
     if t.is_null(found):
         return True
     if t.is_struct(wanted) and t.is_struct(found):
-        inner = {found.field(at).name.lower(): found.field(at).type for at in range(found.num_fields)}
-        fields = [wanted.field(at) for at in range(wanted.num_fields)]
-        return all(each.name.lower() not in inner or _fits(inner[each.name.lower()], each.type) for each in fields)
+        places = _places(found, wanted)
+        return places is not None and all(
+            place is None or _fits(found.field(place).type, each.type)
+            for place, each in zip(places, wanted, strict=True)
+        )
     if t.is_list(wanted) and (t.is_list(found) or t.is_large_list(found) or t.is_fixed_size_list(found)):
         return _fits(found.value_type, wanted.value_type)
     if t.is_map(wanted) and t.is_map(found):
         return _fits(found.key_type, wanted.key_type) and _fits(found.item_type, wanted.item_type)
     return _is_wider(found, wanted)
+
+
+def _places(found: pa.StructType, wanted: pa.StructType) -> list[int | None] | None:
+    """Where each field is in the other type, by name in any case; None if several could be one of them."""
+    places: list[int | None] = []
+    for each in wanted:
+        same = [at for at, field in enumerate(found) if field.name.lower() == each.name.lower()]
+        if len(same) > 1:
+            same = [at for at in same if found.field(at).name == each.name]
+            if len(same) != 1:
+                return None
+        places.append(same[0] if same else None)
+    return places
 
 
 def _is_wider(found: pa.DataType, wanted: pa.DataType) -> bool:
@@ -101,6 +118,8 @@ def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     found = array.type
     if found == wanted:
         return array
+    if isinstance(found, pa.BaseExtensionType):
+        return converted(array.storage, wanted)
     if t.is_dictionary(found):
         return converted(array.dictionary_decode(), wanted)
     if t.is_struct(wanted) and t.is_struct(found):
@@ -108,7 +127,7 @@ def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if t.is_list(wanted) and not t.is_null(found):
         return _list(array.cast(pa.list_(found.value_type)), wanted)
     if t.is_map(wanted) and t.is_map(found):
-        return array.cast(wanted)
+        return _map(array, wanted)
     if t.is_timestamp(wanted) and t.is_timestamp(found):
         if found.unit == "ns":  # what is finer than a microsecond is no part of any column here
             return pc.floor_temporal(array, unit="microsecond").cast(wanted)
@@ -117,25 +136,35 @@ def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _struct(array: pa.StructArray, wanted: pa.StructType) -> pa.Array:
-    places = {array.type.field(at).name.lower(): at for at in range(array.type.num_fields)}
-    children = []
-    for at in range(wanted.num_fields):
-        field = wanted.field(at)
-        place = places.get(field.name.lower())
-        children.append(
-            pa.nulls(len(array), field.type) if place is None else converted(array.field(place), field.type)
-        )
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+    places = _places(array.type, wanted)
+    assert places is not None, "else `why_not` says so"
+    children = [
+        pa.nulls(len(array), field.type) if place is None else converted(array.field(place), field.type)
+        for place, field in zip(places, wanted, strict=True)
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=_mask(array))
 
 
 def _list(array: pa.ListArray, wanted: pa.ListType) -> pa.Array:
-    lengths = pc.fill_null(array.value_lengths(), 0).to_numpy()
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(
-        pa.array(offsets), converted(array.flatten(), wanted.value_type), type=wanted, mask=mask
-    )
+    values = converted(array.flatten(), wanted.value_type)
+    return pa.ListArray.from_arrays(_offsets(array), values, type=wanted, mask=_mask(array))
+
+
+def _map(array: pa.MapArray, wanted: pa.MapType) -> pa.Array:
+    entries = pa.struct([pa.field("key", array.type.key_type, nullable=False), ("value", array.type.item_type)])
+    pairs = array.cast(pa.list_(entries))
+    keys, items = pairs.flatten().flatten()
+    keys, items = converted(keys, wanted.key_type), converted(items, wanted.item_type)
+    return pa.MapArray.from_arrays(_offsets(pairs), keys, items, type=wanted, mask=_mask(array))
+
+
+def _offsets(array: pa.ListArray) -> pa.Int32Array:
+    """Of its values behind each other, without those of nulls."""
+    return pa.array(np.concatenate(([0], np.cumsum(pc.fill_null(array.value_lengths(), 0).to_numpy()))), pa.int32())
+
+
+def _mask(array: pa.Array) -> pa.BooleanArray | None:
+    return array.is_null() if array.null_count else None
 
 
 def read_as(found: pa.DataType) -> pa.DataType | None:
@@ -155,6 +184,8 @@ def read_as(found: pa.DataType) -> pa.DataType | None:
     }
     if found in simple:
         return simple[found]
+    if isinstance(found, pa.BaseExtensionType):
+        return read_as(found.storage_type)
     if t.is_dictionary(found):
         return read_as(found.value_type)
     if t.is_timestamp(found):

@@ -151,6 +151,12 @@ def _has_old_calendar(metadata: pq.FileMetaData) -> bool:
 
 
 def _is_before_1900(array: pa.Array) -> bool:
+    if pa.types.is_struct(array.type):
+        return any(map(_is_before_1900, array.flatten()))
+    if pa.types.is_map(array.type):
+        return _is_before_1900(array.keys) or _is_before_1900(array.items)
+    if pa.types.is_list(array.type):
+        return _is_before_1900(array.flatten())
     if not pa.types.is_temporal(array.type):
         return False
     is_date = pa.types.is_date(array.type)
