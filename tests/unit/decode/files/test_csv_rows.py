@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.decode.files import csv_rows
+from bucketingest.decode.files import csv_rows, lines
 from bucketingest.decode.files.csv_rows import CsvReader, Text
 from bucketingest.decode.files.parts import BadFile, Part, Piece
 from bucketingest.decode.files.reader import FileReader
@@ -99,6 +99,54 @@ def test_a_quote_that_is_never_closed_refuses_the_file(monkeypatch: pytest.Monke
     monkeypatch.setattr(csv_rows, "_BLOCK_BYTES", block)
     with pytest.raises(BadFile, match="is no CSV"):
         parts(text.encode(), TEXTS)
+
+
+@pytest.mark.parametrize("block", [16, 4 * 1024**2])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('"a"b,c\n', 1),
+        ('a,b\na,"b" \n', 2),
+        ('"say "hi" there",1\n', 1),
+        ('"a\nb",c\nd,"e""f"g"\n', 3),
+        ('a"b,c\n"a"b,c', 2),
+    ],
+)
+def test_text_behind_the_quote_that_ends_a_value_refuses_the_file(
+    monkeypatch: pytest.MonkeyPatch, block: int, text: str, line: int
+) -> None:
+    """Else it would be added to the value without a word."""
+    monkeypatch.setattr(csv_rows, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", block)
+    with pytest.raises(BadFile, match=f"line {line}: text behind the quote"):
+        parts(text.encode(), TEXTS)
+    with pytest.raises(BadFile, match=f"line {line + 1}: text behind the quote"):
+        parts(b"a,b\n" + text.encode(), TEXTS, has_header=True)
+
+
+@given(pieces=st.lists(st.sampled_from(['""', "a", " ", '"', ",", "\n", "\r\n"]), max_size=25), block=st.integers(1, 9))
+def test_text_behind_quotes_is_found_as_pythons_strict_reader_finds_it(pieces: list[str], block: int) -> None:
+    data = f"{''.join(pieces)}\n".encode()
+    found, expected = "", ""
+    try:
+        quotes = csv_rows.Quotes(CsvReader(TEXTS), 1)
+        for at in range(0, len(data), block):
+            quotes.look(data[at : at + block])
+        quotes.end()
+    except BadFile as error:
+        found = str(error)
+    try:
+        list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True))
+    except csv.Error as error:
+        expected = str(error)
+    assert bool(found) == ("expected after" in expected)
+
+
+def test_with_an_escape_a_doubled_quote_is_text_behind_a_quote() -> None:
+    assert rows(parts(b'"a\\"b","\\\\"\n', TEXTS, escape="\\")) == [('a"b', "\\")]
+    with pytest.raises(BadFile, match="line 1: text behind the quote"):
+        parts(b'"a""b",c\n', TEXTS, escape="\\")
+    assert rows(parts(b'"a"b,"c\n', TEXTS, quote="")) == [('"a"b', '"c')]
 
 
 def test_an_escape_at_the_end_refuses_the_file() -> None:

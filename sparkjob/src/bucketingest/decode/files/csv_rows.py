@@ -7,8 +7,6 @@ column's type makes the row a dead letter, and so does another number of values.
 from __future__ import annotations
 
 import csv
-import io
-import itertools
 import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
@@ -17,20 +15,16 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from bucketingest.decode.ddl import type_in_ddl
-from bucketingest.decode.files.lines import text_in_utf8
+from bucketingest.decode.files.lines import TextSource, text_in_utf8
 from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece, no_rows, unknown_columns
-from bucketingest.decode.files.text_values import column_of_text
+from bucketingest.decode.files.text_values import column_of_text, text_of
 
 _BLOCK_BYTES: Final = 4 * 1024**2
-_HEADER_BYTES_MAX: Final = 1024**2
 _UTF8: Final = "utf-8"
-_BOM: Final = b"\xef\xbb\xbf"
 _MARK: Final = b"\x1e\x1e"
-_LINE_END: Final = re.compile(rb"[\r\n]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +48,28 @@ class CsvReader:
     def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part | Text]:
         """See `Reader`. A CSV file is one piece: only its start shows which line ends are in quotes."""
         del piece
-        source = _Source(file if self.encoding == _UTF8 else text_in_utf8(file, self.encoding))
+        source = TextSource(file if self.encoding == _UTF8 else text_in_utf8(file, self.encoding))
         names = self._header(source)
         if names is None:
             return
         unknown = unknown_columns(names, self.columns)
+        quotes = Quotes(self, 1 + self.has_header)
         text = source.all_if_small()
         if text is not None:
+            quotes.look(text + b"\n")
+            quotes.end()
             yield Text(self, text, tuple(names), unknown)
             return
         yield Part(no_rows(self.columns), unknown=unknown)
         source.add(self._mark(names))
+        source.look = quotes.look
         bad_rows: list[pa.csv.InvalidRow] = []
         first = 0
         for batch in self._batches(pa.PythonFile(source, "r"), _BLOCK_BYTES, names, bad_rows):
             rows, refused = self._rows(batch, names, _Numbers(first, bad_rows))
             yield Part(rows, [self._no_row(*each) for each in refused])
             first += batch.num_rows
+        quotes.end()
         self._ends(bad_rows, names, 1)
         yield Part(no_rows(self.columns), [self._no_row(*_wrong_count(row)) for row in bad_rows[:-1]])
 
@@ -148,7 +147,7 @@ class CsvReader:
             if pa.types.is_binary(field.type):
                 arrays.append(cells)
                 continue
-            text, not_text = _text_of(cells)
+            text, not_text = text_of(cells)
             values, bad = column_of_text(text, field.type)
             for at in np.flatnonzero(not_text).tolist():
                 refused.setdefault(at, f"column {field.name}: a byte that is not UTF-8; see options.encoding")
@@ -177,7 +176,7 @@ class CsvReader:
     def _no_row(number: int, why: str, record: bytes) -> NoRow:
         return NoRow(f"record {number}", why, record)
 
-    def _header(self, text: _Source) -> list[str] | None:
+    def _header(self, text: TextSource) -> list[str] | None:
         """Names of the file's columns as the schema has them; None if there is not even a header. Raises BadFile."""
         if not self.has_header:
             return None if text.is_empty else list(self.columns.names)
@@ -185,7 +184,15 @@ class CsvReader:
         if line is None:
             return None
         try:
-            found = next(csv.reader([line.decode()], delimiter=self.separator, quotechar=self.quote or None), [])
+            header = csv.reader(
+                [line.decode()],
+                delimiter=self.separator,
+                quotechar=self.quote or None,
+                escapechar=self.escape,
+                doublequote=self.escape is None,
+                strict=True,
+            )
+            found = next(header, [])
         except (UnicodeDecodeError, csv.Error) as error:
             raise BadFile(f"line 1: the header cannot be read: {error}. See options.encoding") from None
         known = {name.lower(): name for name in self.columns.names}
@@ -229,6 +236,54 @@ class Text:
         return self.reader.together(waiting)
 
 
+class Quotes:
+    """Looks at a text whether each value in quotes ends with its quote. Arrow adds what is behind it to the value: the
+    quotes in `"a "b" c"` are not doubled, so nobody knows what the value is, nor where it ends.
+    """
+
+    def __init__(self, reader: CsvReader, line: int) -> None:
+        """`line`: number of the text's first line."""
+        self._line, self._rest, self._mark = line, b"", reader.quote.encode()
+        if not self._mark:
+            return
+        self._escaped = None if reader.escape is None else re.compile(re.escape(reader.escape.encode()) + b"(?s:.)")
+        quote, ends = re.escape(self._mark), re.escape(reader.separator.encode()) + b"\r\n"
+        opened = b"%b(?:[^%b]++|%b%b)*+" % ((quote,) * 4) if reader.escape is None else b"%b[^%b]*+" % (quote, quote)
+        plain = b"[^%b%b][^%b]*+" % (quote, ends, ends)
+        self._fields = re.compile(b"(?:(?:%b%b|%b|)[%b])*+" % (opened, quote, plain, ends))
+        self._part = re.compile(b"(?:%b%b?+|%b|)" % (opened, quote, plain))
+
+    def look(self, block: bytes) -> None:
+        """The next bytes. Raises BadFile."""
+        text = self._rest + block
+        if not self._mark:
+            return
+        if self._escaped is not None:
+            text = self._escaped.sub(b"..", text)
+        has_quote = self._mark in text
+        end = self._end_of_fields(text) if has_quote else max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        self._line += text.count(b"\n", 0, end)
+        self._rest = text[end:]
+
+    def end(self) -> None:
+        """There is no more. Raises BadFile."""
+        if self._rest:
+            self._end_of_fields(self._rest)
+
+    def _end_of_fields(self, text: bytes) -> int:
+        """Of those that are whole. Raises BadFile unless the rest is the start of one."""
+        found = self._fields.match(text)
+        assert found is not None, "it may be empty"
+        end = found.end()
+        if self._part.fullmatch(text, end) is None:
+            line = self._line + text.count(b"\n", 0, end)
+            raise BadFile(
+                f"is no CSV: line {line}: text behind the quote that ends a value; a quote in a value is doubled, "
+                "or see options.escape and options.quote"
+            )
+        return end
+
+
 def _wrong_count(row: pa.csv.InvalidRow) -> tuple[int, str, bytes]:
     return row.number, f"has {row.actual_columns} values, not {row.expected_columns}", _bytes(row).rstrip(b"\r\n")
 
@@ -250,80 +305,6 @@ class _Numbers:
         return place + 1 + int(np.searchsorted(self._rows_before, place, side="right"))
 
 
-class _Source(io.RawIOBase):
-    """The bytes of a file from its first line on, without a byte order mark, or of its text in UTF-8."""
-
-    def __init__(self, source: pa.NativeFile | Iterator[bytes]) -> None:
-        self._next = iter(lambda: source.read(_BLOCK_BYTES), b"") if isinstance(source, pa.NativeFile) else source
-        self._left = b""
-        while len(self._left) < len(_BOM) and self._more():
-            pass
-        self._left = self._left.removeprefix(_BOM)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._left and not self._more()
-
-    def take_line(self) -> bytes | None:
-        """The first line that has something, without its end; None if there is none. Raises BadFile."""
-        while True:
-            while (end := _LINE_END.search(self._left)) is None and self._more():
-                if len(self._left) > _HEADER_BYTES_MAX:
-                    raise BadFile(f"line 1: the header is longer than {_HEADER_BYTES_MAX // 1024} KiB")
-            line, self._left = (
-                (self._left, b"") if end is None else (self._left[: end.start()], self._left[end.end() :])
-            )
-            if line.strip():
-                return line
-            if self.is_empty:
-                return None
-
-    def all_if_small(self) -> bytes | None:
-        """All that is left; None if it is more than a block."""
-        while len(self._left) <= _BLOCK_BYTES:
-            if not self._more():
-                return self._left
-        return None
-
-    def add(self, text: bytes) -> None:
-        """Behind its end."""
-        self._next = itertools.chain(self._next, [text])
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        while (size < 0 or not self._left) and self._more():
-            pass
-        taken = self._left if size < 0 else self._left[:size]
-        self._left = self._left[len(taken) :]
-        return taken
-
-    def _more(self) -> bool:
-        """Whether there was more."""
-        block = next(self._next, None)
-        while block is not None and not block:
-            block = next(self._next, None)
-        if block is None:
-            return False
-        self._left += block
-        return True
-
-
 def _distinct(names: Sequence[str]) -> list[str]:
     """Names as Arrow takes them: of columns that no schema has, two may have the same."""
     return [f"{at} {name}" for at, name in enumerate(names)]
-
-
-def _text_of(cells: pa.BinaryArray) -> tuple[pa.StringArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Cells as text, null where they are none; and which are none."""
-    bad = np.zeros(len(cells), np.bool_)
-    try:
-        return cells.cast(pa.string()), bad
-    except pa.ArrowInvalid:
-        for at, cell in enumerate(cells.to_pylist()):
-            try:
-                (cell or b"").decode()
-            except UnicodeDecodeError:
-                bad[at] = True
-    return pc.if_else(pa.array(bad), pa.scalar(None, pa.binary()), cells).cast(pa.string()), bad

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+import io
+import itertools
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +19,8 @@ from bucketingest.decode.files.parts import BadFile, Piece
 _BLOCK_BYTES: Final = 4 * 1024**2
 LINE_BYTES_MAX: Final = 256 * 1024**2
 """A longer line does not fit the memory of a task."""
+_FIRST_LINE_BYTES_MAX: Final = 1024**2
+_LINE_END: Final = re.compile(rb"[\r\n]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +120,70 @@ def _lines(text: bytes, number: int, after: int) -> Iterator[Lines]:
     filled = np.array([at for at, line in enumerate(lines, number) if line], np.int64)
     if len(filled):
         yield Lines(pa.array(filter(None, lines), pa.binary()), filled, after)
+
+
+class TextSource(io.RawIOBase):
+    """The bytes of a file from its first line on, without a byte order mark, or of its text in UTF-8."""
+
+    def __init__(self, source: pa.NativeFile | Iterator[bytes]) -> None:
+        """`source`: a file, or its text in blocks."""
+        self._next = iter(lambda: source.read(_BLOCK_BYTES), b"") if isinstance(source, pa.NativeFile) else source
+        self._left = b""
+        while len(self._left) < len(codecs.BOM_UTF8) and self._more():
+            pass
+        self._left = self._left.removeprefix(codecs.BOM_UTF8)
+        self.look: Callable[[bytes], object] = len
+        """Is given all that is read from now on, before it is."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left."""
+        return not self._left and not self._more()
+
+    def take_line(self) -> bytes | None:
+        """The first line that has something, without its end; None if there is none. Raises BadFile."""
+        while True:
+            while (end := _LINE_END.search(self._left)) is None and self._more():
+                if len(self._left) > _FIRST_LINE_BYTES_MAX:
+                    raise BadFile(f"line 1: the header is longer than {_FIRST_LINE_BYTES_MAX // 1024} KiB")
+            line, self._left = (
+                (self._left, b"") if end is None else (self._left[: end.start()], self._left[end.end() :])
+            )
+            if line.strip():
+                return line
+            if self.is_empty:
+                return None
+
+    def all_if_small(self) -> bytes | None:
+        """All that is left; None if it is more than a block."""
+        while len(self._left) <= _BLOCK_BYTES:
+            if not self._more():
+                return self._left
+        return None
+
+    def add(self, text: bytes) -> None:
+        """Behind its end."""
+        self._next = itertools.chain(self._next, [text])
+
+    def readable(self) -> bool:
+        """See io."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """See io."""
+        while (size < 0 or not self._left) and self._more():
+            pass
+        taken = self._left if size < 0 else self._left[:size]
+        self._left = self._left[len(taken) :]
+        self.look(taken)
+        return taken
+
+    def _more(self) -> bool:
+        """Whether there was more."""
+        block = next(self._next, None)
+        while block is not None and not block:
+            block = next(self._next, None)
+        if block is None:
+            return False
+        self._left += block
+        return True

@@ -50,6 +50,20 @@ def column_of_text(text: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, M
     return _one_by_one(trimmed, kind)
 
 
+def text_of(cells: pa.BinaryArray) -> tuple[pa.StringArray, Mask]:
+    """Cells as text, null where they are none; and which are none."""
+    bad = np.zeros(len(cells), np.bool_)
+    try:
+        return cells.cast(pa.string()), bad
+    except pa.ArrowInvalid:
+        for at, cell in enumerate(cells.to_pylist()):
+            try:
+                (cell or b"").decode()
+            except UnicodeDecodeError:
+                bad[at] = True
+    return pc.if_else(pa.array(bad), pa.scalar(None, pa.binary()), cells).cast(pa.string()), bad
+
+
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
