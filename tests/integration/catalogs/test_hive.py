@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -77,6 +78,19 @@ def test_changes_reach_the_metastore_and_what_it_refuses_is_said(metastore: Meta
         assert set(shown["partitions"]) == {"a", "b", "ü %"}
         columns = [shown["storage"]["columns"], *(each["storage"]["columns"] for each in shown["partitions"].values())]
         assert [each[-1] for each in columns] == [["note", "string", ""]] * 4, "the partitions got the column too"
+
+    with closing(metastore.connect()) as catalog:
+        table = catalog.find("moving")
+        assert table is not None
+        narrow = replace(table, columns=table.columns[:-1])
+        catalog.correct(narrow, {("a",): f"file:{tmp_path}/elsewhere", ("b",): f"file:{tmp_path}/b"})
+    state = TableState.read(storage)
+    assert state is not None
+    assert sync(metastore, storage, "moving") == "nothing to do"
+    for told in ("2 partitions corrected", "nothing to do"):
+        assert str(sync_table(storage, state, target(metastore, "moving"), check=True)) == told
+    with closing(metastore.connect()) as catalog:
+        assert registered(catalog, "moving", tmp_path) == shown
 
     with pytest.raises(CatalogRefused, match=r"is registered for file:.*give this table another name"):
         drop_table("file:/elsewhere", target(metastore, "moving"))

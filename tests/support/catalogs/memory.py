@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from bucketingest.catalog.columns import Column
 from bucketingest.catalog.errors import CatalogUnavailable
-from bucketingest.catalog.wanted import CatalogTable, Values
+from bucketingest.catalog.wanted import CatalogPartition, CatalogTable, Values
 
 
 @dataclass
@@ -15,6 +16,8 @@ class MemoryCatalog:
 
     tables: dict[str, CatalogTable] = field(default_factory=dict)
     partitions_of: dict[str, dict[Values, str]] = field(default_factory=dict)
+    columns_of: dict[tuple[str, Values], tuple[Column, ...]] = field(default_factory=dict)
+    """Of partitions that have others than their table."""
     changes: list[str] = field(default_factory=list)
     fails_after: int | None = None
     """After so many changes every change fails."""
@@ -45,6 +48,22 @@ class MemoryCatalog:
         assert len(partitions) <= self.slice_size
         self._change(f"add {len(partitions)} to {table.name}")
         self.partitions_of[table.name].update(partitions)
+
+    def registered(self, table: CatalogTable) -> dict[Values, CatalogPartition]:
+        there = self.tables[table.name]
+        return {
+            values: CatalogPartition(
+                where, there.input_format, self.columns_of.get((table.name, values), there.columns)
+            )
+            for values, where in self.partitions_of[table.name].items()
+        }
+
+    def correct(self, table: CatalogTable, partitions: Mapping[Values, str]) -> None:
+        assert len(partitions) <= self.slice_size
+        self._change(f"correct {len(partitions)} of {table.name}")
+        self.partitions_of[table.name].update(partitions)
+        for values in partitions:
+            self.columns_of.pop((table.name, values), None)
 
     def close(self) -> None:
         pass

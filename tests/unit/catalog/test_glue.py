@@ -74,6 +74,24 @@ def test_a_table_its_partitions_and_its_columns_are_registered_and_taken_off(glu
     assert glue.get_tables(DatabaseName="lake")["TableList"] == []
 
 
+def test_a_check_mends_partitions_that_someone_changed(glue: Any, tmp_path: Path) -> None:
+    TABLE.write(tmp_path, SCHEMA, ("r1", "r2", "r3"))
+    storage = open_storage(str(tmp_path))
+    sync(storage)
+    name = {"DatabaseName": "lake", "TableName": "orders"}
+    partitions = glue.get_partitions(**name)["Partitions"]
+    moved, narrowed = ({key: each[key] for key in ("Values", "StorageDescriptor")} for each in partitions[:2])
+    moved["StorageDescriptor"]["Location"] = "file:/elsewhere"
+    narrowed["StorageDescriptor"]["Columns"].pop()
+    for each in (moved, narrowed):
+        glue.update_partition(**name, PartitionValueList=each["Values"], PartitionInput=each)
+    state = TableState.read(storage)
+    assert state is not None
+    assert sync(storage) == "nothing to do"
+    assert str(sync_table(storage, state, target(), check=True)) == "2 partitions corrected"
+    assert str(sync_table(storage, state, target(), check=True)) == "nothing to do"
+
+
 def test_wherever_a_change_ends_the_next_sync_completes_it(glue: Any, tmp_path: Path) -> None:
     def at(name: str, calls: int) -> HudiTarget:
         """The same catalog; its calls fail after so many."""

@@ -14,13 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import Table
 
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
 from bucketingest.catalog.iceberg import commit, difference, opening
 from bucketingest.catalog.iceberg.base_files import base_files, row_counts
 from bucketingest.catalog.iceberg.commit import INSTANT
-from bucketingest.catalog.table_state import TableState
+from bucketingest.catalog.table_state import TableState, listed_partitions
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.clean.choose import Retention
@@ -235,6 +237,39 @@ def test_a_file_that_an_engine_added_again_is_there_once(lake: IcebergLake) -> N
     assert str(lake.sync()) == "1 files added; 2 files removed"
     assert lake.rows() == lake.base_rows()
     assert str(lake.sync()) == "nothing to do"
+
+
+def test_a_check_mends_what_the_metadata_says_of_a_file(lake: IcebergLake) -> None:
+    Pipeline(lake).commit("k1", "k2", "k3")
+    lake.sync()
+    first = next(iter(lake.table.scan().plan_files())).file
+    wrong = IcebergFile.from_args(
+        content=DataFileContent.DATA,
+        file_format=FileFormat.PARQUET,
+        spec_id=lake.table.spec().spec_id,
+        file_path=first.file_path,
+        partition=first.partition,
+        record_count=7,
+        file_size_in_bytes=first.file_size_in_bytes,
+    )
+    with lake.table.transaction() as transaction:
+        difference.replace_files(transaction, [wrong], [first], {})
+    assert lake.counted() == 9
+    assert str(lake.sync()) == "nothing to do"
+    assert str(lake.sync(check=True, dry_run=True)) == "1 files added; 1 files removed"
+    assert str(lake.sync(check=True)) == "1 files added; 1 files removed"
+    assert lake.counted() == 3
+    assert lake.rows() == lake.base_rows()
+    assert str(lake.sync(check=True)) == "nothing to do"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_partitions_that_another_writer_marked_by_a_base_file_are_there(lake: IcebergLake, kind: str) -> None:
+    Pipeline(lake).commit("k1", "k2", "k3")
+    for mark in list(lake.base.rglob(".hoodie_partition_metadata")):
+        mark.rename(mark.with_name(f"{mark.name}.{kind}"))
+    assert str(lake.sync()) == "created orders; 3 files added"
+    assert set(listed_partitions(open_storage(str(lake.base)), 1, lambda _: False)) == {"r0", "r1", "r2"}
 
 
 def test_what_guards_the_files_is_set_again(lake: IcebergLake) -> None:

@@ -105,6 +105,24 @@ def test_a_partition_that_was_once_missed_is_found_by_the_folders(storage: Stora
     assert set(catalog.partitions_of["t_rt"]) == {("a",), ("b",), ("c",)}
 
 
+def test_a_check_finds_and_mends_what_a_sync_takes_for_right(storage: Storage) -> None:
+    catalog = MemoryCatalog()
+    sync(storage, catalog)
+    right = dict(catalog.partitions_of["t"])
+    catalog.partitions_of["t"]["a",] = "file:/elsewhere/a"
+    catalog.columns_of["t_ro", ("b",)] = catalog.tables["t_ro"].columns[:-1]
+    del catalog.partitions_of["t_rt"]["c",]
+
+    def check(*, dry_run: bool = False) -> str:
+        return str(sync_table(storage, state_of(storage), target(catalog), paths=(), dry_run=dry_run, check=True))
+
+    told = check(dry_run=True)
+    assert check() == told == "1 partitions added; 2 partitions corrected"
+    assert catalog.partitions_of["t"] == right
+    assert not catalog.columns_of
+    assert check() == "nothing to do"
+
+
 def test_only_named_partitions_are_looked_at_when_they_are_given(storage: Storage) -> None:
     catalog = MemoryCatalog()
     sync(storage, catalog)

@@ -5,11 +5,23 @@ from typing import Any
 import pytest
 
 Find = Callable[[dict[str, Any]], list[str]]
+LAKE = {"database": "lake", "table": "orders"}
+METASTORE = {"uri": "thrift://metastore:9083", "database": "lake"}
 RATE = {"rate": {"rowsPerSecond": 5}}
 
 
 def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
     assert problems({}) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"table": "orders_ice"}, {"database": "ice"}, {"uri": "thrift://other:9083"}, {"type": "rest"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_an_iceberg_table_elsewhere_or_with_another_name_is_no_clash(problems: Find, other: dict[str, str]) -> None:
+    iceberg = {"type": "hive", **METASTORE, **other}
+    assert problems({"spec.catalogs": [{"hive": METASTORE}, {"iceberg": iceberg}]}) == []
 
 
 @pytest.mark.parametrize(
@@ -287,6 +299,18 @@ def test_a_right_spec_breaks_no_rule(problems: Find) -> None:
             {"spec.catalogs": [{"glue": {"region": "eu-west-1", "database": "lake"}}, {}]},
             "spec.catalogs[1]: has none; allowed: exactly one of hive, glue, iceberg",
             id="an entry that is no catalog",
+        ),
+        pytest.param(
+            {"spec.catalogs": [{"hive": METASTORE}, {"iceberg": {"type": "hive", **METASTORE}}]},
+            "spec.catalogs[1].iceberg.table: is absent, as that of hive in the same database; "
+            "allowed: another name than the one that engines of Hudi tables find",
+            id="one name for two tables of a metastore",
+        ),
+        pytest.param(
+            {"spec.catalogs": [{"iceberg": {"type": "glue", **LAKE}}, {"glue": {"region": "eu-west-1", **LAKE}}]},
+            "spec.catalogs[0].iceberg.table: is orders, as that of glue in the same database; "
+            "allowed: another name than the one that engines of Hudi tables find",
+            id="one name for two tables in Glue",
         ),
         pytest.param(
             {"spec.catalogs": [{"iceberg": {"type": "sql", "database": "lake", "uri": "postgresql://me@host/db"}}]},

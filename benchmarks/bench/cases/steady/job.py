@@ -45,6 +45,8 @@ class Visible:
     """When its completed file was there, seconds since 1970."""
     micro_batches: int = 1
     files: int = 0
+    completion: str = ""
+    """Completion time on the timeline."""
 
 
 def latencies(ticks: Sequence[Tick], commits: Sequence[Visible]) -> list[float]:
@@ -162,9 +164,11 @@ def commits_of(table: Path) -> list[Visible]:
     for instant in Timeline.load(storage).completed_commits:
         path = path_of(instant)
         ranges = ranges_of(storage, path, NAME)
+        if not ranges:  # a table service
+            continue
         end = json.loads(ranges[-1].end)[TOPIC]
         file = table / path
         files = len(CommitMetadata.decode_files(file.read_bytes(), path))
         ends = {int(partition): offset for partition, offset in end.items()}
-        found.append(Visible(ends, file.stat().st_mtime, len(ranges), files))
+        found.append(Visible(ends, file.stat().st_mtime, len(ranges), files, instant.completion_time or ""))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from bucketingest.catalog.wanted import CatalogTable, Values
+from bucketingest.catalog.wanted import CatalogPartition, CatalogTable, Values
 
 
 class CatalogClient(Protocol):
@@ -44,8 +44,18 @@ class CatalogClient(Protocol):
         """The values of all registered partitions."""
         ...
 
+    def registered(self, table: CatalogTable) -> dict[Values, CatalogPartition]:
+        """All registered partitions as they are: far more to read than their values."""
+        ...
+
     def add(self, table: CatalogTable, partitions: Mapping[Values, str]) -> None:
         """Register partitions, at most `slice_size`: their values and locations."""
+        ...
+
+    def correct(self, table: CatalogTable, partitions: Mapping[Values, str]) -> None:
+        """Give partitions that are registered these locations, and the columns and formats of the table; at most
+        `slice_size`.
+        """
         ...
 
     def close(self) -> None:

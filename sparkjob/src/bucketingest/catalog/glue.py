@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from bucketingest.catalog.client import sliced
 from bucketingest.catalog.columns import Column
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
-from bucketingest.catalog.wanted import OUTPUT_FORMAT, SERDE, CatalogTable, Values
+from bucketingest.catalog.wanted import OUTPUT_FORMAT, SERDE, CatalogPartition, CatalogTable, Values
 
 _TRANSIENT: Final = frozenset(
     {
@@ -114,14 +114,7 @@ class GlueConnection:
         """Let partitions have the table's columns."""
         found = {tuple(each["Values"]): each["StorageDescriptor"]["Location"] for each in self._partitions(table)}
         for part in sliced(found, self.slice_size):
-            entries = [
-                {"PartitionValueList": each["Values"], "PartitionInput": each}
-                for each in _partition_inputs(table, part)
-            ]
-            self._all(
-                table, self._client.batch_update_partition, "EntityNotFoundException", DatabaseName=self.database,
-                TableName=table.name, Entries=entries,
-            )  # fmt: skip
+            self.correct(table, part)
 
     def drop(self, name: str) -> None:
         """See `CatalogClient`."""
@@ -131,12 +124,33 @@ class GlueConnection:
         """See `CatalogClient`."""
         return {tuple(each["Values"]) for each in self._partitions(table)}
 
+    def registered(self, table: CatalogTable) -> dict[Values, CatalogPartition]:
+        """See `CatalogClient`."""
+        found = ((tuple(each["Values"]), each["StorageDescriptor"]) for each in self._partitions(table, columns=True))
+        return {
+            values: CatalogPartition(
+                storage.get("Location", ""), storage.get("InputFormat", ""), _columns(storage.get("Columns"))
+            )
+            for values, storage in found
+        }
+
     def add(self, table: CatalogTable, partitions: Mapping[Values, str]) -> None:
         """See `CatalogClient`."""
         inputs = _partition_inputs(table, partitions)
         self._all(
             table, self._client.batch_create_partition, "AlreadyExistsException", DatabaseName=self.database,
             TableName=table.name, PartitionInputList=inputs,
+        )  # fmt: skip
+
+    def correct(self, table: CatalogTable, partitions: Mapping[Values, str]) -> None:
+        """See `CatalogClient`."""
+        entries = [
+            {"PartitionValueList": each["Values"], "PartitionInput": each}
+            for each in _partition_inputs(table, partitions)
+        ]
+        self._all(
+            table, self._client.batch_update_partition, "EntityNotFoundException", DatabaseName=self.database,
+            TableName=table.name, Entries=entries,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -147,11 +161,11 @@ class GlueConnection:
         answer = self._call(name, self._client.get_table, "EntityNotFoundException", Name=name)
         return None if answer is None else answer["Table"]
 
-    def _partitions(self, table: CatalogTable) -> Iterator[Any]:
+    def _partitions(self, table: CatalogTable, *, columns: bool = False) -> Iterator[Any]:
         token: dict[str, str] = {}
         while True:
             answer = self._call(
-                table.name, self._client.get_partitions, TableName=table.name, ExcludeColumnSchema=True, **token
+                table.name, self._client.get_partitions, TableName=table.name, ExcludeColumnSchema=not columns, **token
             )
             yield from answer["Partitions"]
             if not answer.get("NextToken"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
@@ -16,7 +17,7 @@ from thrift.transport.TTransport import TBufferedTransport
 
 from bucketingest.catalog.columns import Column
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
-from bucketingest.catalog.wanted import OUTPUT_FORMAT, SERDE, CatalogTable, Values
+from bucketingest.catalog.wanted import OUTPUT_FORMAT, SERDE, CatalogPartition, CatalogTable, Values
 
 _TIMEOUT_SECONDS: Final = 60.0
 """For one call. 100 partitions took 3 s on Derby."""
@@ -112,30 +113,56 @@ class HiveConnection:
 
     def partitions(self, table: CatalogTable) -> set[Values]:
         """See `CatalogClient`."""
-        names = self._call(
-            f"table {table.name}", lambda: self._client.get_partition_names(self.database, table.name, -1)
+        return {tuple(unquote(part.partition("=")[2]) for part in name.split("/")) for name in self._names(table)}
+
+    def registered(self, table: CatalogTable) -> dict[Values, CatalogPartition]:
+        """See `CatalogClient`."""
+        names = self._names(table)
+        found: dict[Values, CatalogPartition] = {}
+        for start in range(0, len(names), self.slice_size):
+            asked = partial(
+                self._client.get_partitions_by_names, self.database, table.name, names[start : start + self.slice_size]
+            )
+            for each in self._call(f"table {table.name}", asked):
+                storage = each.sd
+                found[tuple(each.values)] = CatalogPartition(
+                    storage.location or "", storage.inputFormat or "", _columns(storage.cols)
+                )
+        return found
+
+    def _names(self, table: CatalogTable) -> list[str]:
+        return (
+            self._call(f"table {table.name}", lambda: self._client.get_partition_names(self.database, table.name, -1))
+            or []
         )
-        return {tuple(unquote(part.partition("=")[2]) for part in name.split("/")) for name in names or ()}
 
     def add(self, table: CatalogTable, partitions: Mapping[Values, str]) -> None:
         """See `CatalogClient`."""
         request = ttypes.AddPartitionsRequest(
             dbName=self.database,
             tblName=table.name,
-            parts=[
-                ttypes.Partition(
-                    values=list(values),
-                    dbName=self.database,
-                    tableName=table.name,
-                    sd=_storage(table, location),
-                    parameters={},
-                )
-                for values, location in partitions.items()
-            ],
+            parts=self._partitions(table, partitions),
             ifNotExists=True,
             needResult=False,
         )
         self._call(f"table {table.name}", lambda: self._client.add_partitions_req(request))
+
+    def correct(self, table: CatalogTable, partitions: Mapping[Values, str]) -> None:
+        """See `CatalogClient`."""
+        parts = self._partitions(table, partitions)
+        self._call(f"table {table.name}", lambda: self._client.alter_partitions(self.database, table.name, parts))
+
+    def _partitions(self, table: CatalogTable, partitions: Mapping[Values, str]) -> list[Any]:
+        return [
+            ttypes.Partition(
+                values=list(values),
+                dbName=self.database,
+                tableName=table.name,
+                sd=_storage(table, location),
+                parameters={},
+            )
+            for values, location in partitions.items()
+        ]
 
     def close(self) -> None:
         """See `CatalogClient`."""

@@ -5,15 +5,23 @@ What every catalog has in common, and the tables that engines open with Hudi's f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from bucketingest.catalog.changes import altered, check_ours, check_place
+from bucketingest.catalog.changes import altered, check_ours, check_place, same_place
 from bucketingest.catalog.client import CatalogClient, sliced
 from bucketingest.catalog.table_state import TableState, listed_partitions, written_partitions
-from bucketingest.catalog.wanted import SYNCED_TIMES, CatalogTable, TableFacts, Values, Views, wanted_tables
+from bucketingest.catalog.wanted import (
+    SYNCED_TIMES,
+    CatalogPartition,
+    CatalogTable,
+    TableFacts,
+    Values,
+    Views,
+    wanted_tables,
+)
 from bucketingest.hudi.timeline.instant import Instant
 from bucketingest.storage.interface import Storage
 
@@ -27,6 +35,8 @@ class Changes:
     dropped: list[str] = field(default_factory=list)
     partitions: int = 0
     """Added, over all its tables."""
+    corrected: int = 0
+    """Partitions that were registered with another place, format or columns, over all its tables."""
     files_added: int = 0
     """In an Iceberg table."""
     files_removed: int = 0
@@ -37,6 +47,7 @@ class Changes:
         parts = [f"{word} {', '.join(names)}" for word, names in named if names]
         counts = (
             (self.partitions, "partitions added"),
+            (self.corrected, "partitions corrected"),
             (self.files_added, "files added"),
             (self.files_removed, "files removed"),
         )
@@ -72,10 +83,16 @@ class Target(Protocol):
         ...
 
     def sync(
-        self, storage: Storage, state: TableState, *, paths: Collection[str] | None = None, dry_run: bool = False
+        self,
+        storage: Storage,
+        state: TableState,
+        *,
+        paths: Collection[str] | None = None,
+        dry_run: bool = False,
+        check: bool = False,
     ) -> Changes:
         """Register what it lacks. `paths`: the only partitions that may be new or changed; None, or if the table is not
-        there any more: all are compared.
+        there any more: all are compared. `check`: of all, also what is registered already, in full.
         """
         ...
 
@@ -99,10 +116,16 @@ class HudiTarget:
         return written_partitions(storage, commits)
 
     def sync(
-        self, storage: Storage, state: TableState, *, paths: Collection[str] | None = None, dry_run: bool = False
+        self,
+        storage: Storage,
+        state: TableState,
+        *,
+        paths: Collection[str] | None = None,
+        dry_run: bool = False,
+        check: bool = False,
     ) -> Changes:
         """See `Target`."""
-        return sync_table(storage, state, self, paths=paths, dry_run=dry_run)
+        return sync_table(storage, state, self, paths=paths, dry_run=dry_run, check=check)
 
     def drop(self, location: str, *, dry_run: bool = False) -> Changes:
         """See `Target`."""
@@ -116,9 +139,10 @@ def sync_table(
     *,
     paths: Collection[str] | None = None,
     dry_run: bool = False,
+    check: bool = False,
 ) -> Changes:
     """Register what the catalog lacks. `paths`: the only partitions that may be new; None, or where a table is not
-    there any more: all folders are compared.
+    there any more: all folders are compared. `check`: the partitions that are there too, with place and columns.
 
     Raises CatalogUnavailable and CatalogRefused. What was done before stays: the same again goes on from there.
     """
@@ -131,25 +155,56 @@ def sync_table(
                 check_ours(table, there, client.where)
         if None in found.values():
             paths = None
-        known = {
-            table.name: client.partitions(table) if table.partition_keys and found[table.name] else set[Values]()
-            for table in tables
+        read = client.registered if check else lambda table: dict.fromkeys(client.partitions(table))
+        known: dict[str, Mapping[Values, CatalogPartition | None]] = {
+            table.name: read(table) if table.partition_keys and found[table.name] else {} for table in tables
         }
-        partitions = _partitions(storage, state, paths, set.intersection(*known.values()))
+        trusted = set[Values]() if check else set.intersection(*(set(each) for each in known.values()))
+        partitions = _partitions(storage, state, None if check else paths, trusted)
         for table in tables:
-            missing = {values: where for values, where in partitions.items() if values not in known[table.name]}
+            there, registered = found[table.name], known[table.name]
+            missing = {values: where for values, where in partitions.items() if values not in registered}
             changes.partitions += len(missing)
-            there = found[table.name]
+            wrong: dict[Values, str] = {}
             if there is None:
                 changes.created.append(table.name)
-            elif altered(table, there) is not None:
+            elif (change := altered(table, there)) is not None:
                 changes.altered.append(table.name)
+            if there is not None:
+                wrong = _drifted(change or there, partitions, registered)
+            changes.corrected += len(wrong)
             if not dry_run:
-                _apply(client, table, there, missing)
+                _apply(client, table, there, missing, wrong)
     return changes
 
 
-def _apply(client: CatalogClient, wanted: CatalogTable, found: CatalogTable | None, missing: dict[Values, str]) -> None:
+def _drifted(
+    table: CatalogTable, partitions: Mapping[Values, str], registered: Mapping[Values, CatalogPartition | None]
+) -> dict[Values, str]:
+    """Partitions that are registered for another place, or with other columns or formats than the table's."""
+    columns = [(each.name, each.type) for each in table.columns]
+
+    def is_right(there: CatalogPartition | None, where: str) -> bool:
+        return there is None or (
+            same_place(there.location, where)
+            and there.input_format == table.input_format
+            and [(each.name, each.type) for each in there.columns] == columns
+        )
+
+    return {
+        values: where
+        for values, where in partitions.items()
+        if values in registered and not is_right(registered[values], where)
+    }
+
+
+def _apply(
+    client: CatalogClient,
+    wanted: CatalogTable,
+    found: CatalogTable | None,
+    missing: dict[Values, str],
+    wrong: dict[Values, str],
+) -> None:
     """The table first, then its partitions, then up to where they are complete: Hudi's own sync trusts that."""
     early = replace(wanted, parameters={k: v for k, v in wanted.parameters.items() if k not in SYNCED_TIMES})
     if found is None:
@@ -158,6 +213,8 @@ def _apply(client: CatalogClient, wanted: CatalogTable, found: CatalogTable | No
         client.alter(current := change)
     for part in sliced(missing, client.slice_size):
         client.add(current, part)
+    for part in sliced(wrong, client.slice_size):
+        client.correct(current, part)
     if (last := altered(wanted, current)) is not None:
         client.alter(last)
 

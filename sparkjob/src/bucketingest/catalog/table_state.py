@@ -9,7 +9,7 @@ from typing import Final, Self
 from bucketingest.catalog.errors import CatalogRefused
 from bucketingest.catalog.wanted import TableFacts, Values, partition_values
 from bucketingest.hudi.errors import UnsupportedTable
-from bucketingest.hudi.naming import HOODIE_DIRECTORY, PARTITION_METADATA_NAME, join
+from bucketingest.hudi.naming import HOODIE_DIRECTORY, PARTITION_MARKS, join
 from bucketingest.hudi.table.checks import version_refusals
 from bucketingest.hudi.table.table import HoodieTable, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
@@ -108,7 +108,7 @@ def _below(storage: Storage, parent: str, fields: int, is_known: Callable[[str],
         if level + 1 >= fields:
             if is_known(path):
                 continue
-            if storage.exists(join(path, PARTITION_METADATA_NAME)):
+            if any(storage.exists(join(path, name)) for name in PARTITION_MARKS):
                 yield path
                 continue
         yield from _below(storage, path, fields, is_known, level + 1)

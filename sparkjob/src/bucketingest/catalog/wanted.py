@@ -56,6 +56,15 @@ class CatalogTable:
     serde_parameters: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogPartition:
+    """A partition as it is registered."""
+
+    location: str
+    input_format: str
+    columns: tuple[Column, ...]
+
+
 def wanted_tables(facts: TableFacts, name: str, views: Views) -> tuple[CatalogTable, ...]:
     """The tables that should be registered under this name: NAME, and with `all` also NAME_rt and NAME_ro."""
     match views:

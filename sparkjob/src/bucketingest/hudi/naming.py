@@ -19,6 +19,10 @@ OWN_DIRECTORY = f"{HOODIE_DIRECTORY}/.bucketingest"
 """Our objects next to the table, where neither readers nor Hudi's writers look."""
 HEARTBEAT_DIRECTORY = ".hoodie/.heartbeat"
 PARTITION_METADATA_NAME = ".hoodie_partition_metadata"
+PARTITION_MARKS = (PARTITION_METADATA_NAME, *(f"{PARTITION_METADATA_NAME}.{kind}" for kind in ("parquet", "orc")))
+"""Names of that file in the tables of all writers: with `hoodie.partition.metafile.use.base.format` it is a base file
+(Hudi 1.2.0, `HoodiePartitionMetadata`).
+"""
 
 BUCKET_MAX = 99_999_999
 """Largest bucket id that fits the eight digits at the start of a file id."""

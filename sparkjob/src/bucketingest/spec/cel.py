@@ -68,6 +68,18 @@ def _refuses(names: Mapping[str, str], advice: str) -> CelRule:
     return CelRule(f"self.all(name, !(name in {_quoted(list(names))}))", f"must not set {', '.join(names)}: {advice}")
 
 
+def _other_name(kind: str, is_same_place: str) -> CelRule:
+    def table(of: str) -> str:
+        return f"(has({of}.table) ? {of}.table : '')"
+
+    same = f"made.iceberg.database == other.{kind}.database && {table('made.iceberg')} == {table(f'other.{kind}')}"
+    return CelRule(
+        f"self.all(made, !has(made.iceberg) || made.iceberg.type != '{kind}' || "
+        f"self.all(other, !has(other.{kind}) || !({same} && {is_same_place})))",
+        f"iceberg.table must be another name than that of {kind} in the same database",
+    )
+
+
 _READ_BY_KAFKA: Final = CelRule(
     f"self.all(name, name.startsWith('kafka.') || name in {_quoted(list(KAFKA_READING))})",
     f"must begin with kafka., or be one of {', '.join(KAFKA_READING)}: others do nothing",
@@ -180,6 +192,8 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "self.all(each, [has(each.hive), has(each.glue), has(each.iceberg)].filter(given, given).size() == 1)",
             "must each have exactly one of hive, glue, iceberg",
         ),
+        _other_name("hive", "(!has(made.iceberg.uri) || made.iceberg.uri == other.hive.uri)"),
+        _other_name("glue", "!has(made.iceberg.uri)"),
     ),
     "services.clean": (
         CelRule(

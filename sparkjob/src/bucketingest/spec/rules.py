@@ -168,6 +168,25 @@ def _catalogs(view: View) -> Iterator[Broken]:
             yield Broken(
                 ("catalogs", position), f"has {' and '.join(given) or 'none'}", "exactly one of hive, glue, iceberg"
             )
+        yield from _same_name(catalogs, position)
+
+
+def _same_name(catalogs: Sequence[Any], position: int) -> Iterator[Broken]:
+    """A metastore and Glue have one table of a name: the Hudi table, or the Iceberg table."""
+    made = _mapping(_mapping(catalogs[position]).get("iceberg"))
+    for other in catalogs:
+        one = _mapping(_mapping(other).get(str(made.get("type"))))
+        here = all(made.get(key) == one.get(key) for key in ("database", "table"))
+        if one and here and made.get("uri") in (None, one.get("uri")):
+            yield Broken(
+                ("catalogs", position, "iceberg", "table"),
+                f"is {made.get('table', 'absent')}, as that of {made['type']} in the same database",
+                "another name than the one that engines of Hudi tables find",
+            )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 PLACE: Final = ("topic", "partition", "offset")

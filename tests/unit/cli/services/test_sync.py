@@ -59,6 +59,18 @@ def test_each_catalog_gets_its_name_and_views_and_drop_takes_them_off(
     assert not catalogs["glue"].tables | catalogs["hive"].tables
 
 
+def test_a_check_says_by_its_exit_code_whether_a_catalog_has_drifted(
+    command: Command, file: Path, catalogs: dict[str, MemoryCatalog]
+) -> None:
+    write(file)
+    assert command("sync", file, "--check", "--dry-run").code == ExitCode.FINDINGS
+    assert command("sync", file, "--check").code == ExitCode.OK
+    assert command("sync", file, "--check", "--dry-run").code == ExitCode.OK
+    catalogs["glue"].drop("orders")
+    assert command("sync", file, "--check", "--dry-run", "--json").code == ExitCode.FINDINGS
+    assert command("sync", file, "--check", "--drop").code == ExitCode.BAD_INPUT
+
+
 def test_an_iceberg_catalog_is_synced_as_the_others(command: Command, resource_file: Path) -> None:
     lake = IcebergLake(resource_file.parent / "lake")
     entry = lake.entry.model_dump(exclude_none=True)

@@ -72,7 +72,13 @@ _AGAIN: Final = "take it off with `bucketingest sync FILE --drop`, which deletes
 
 
 def sync_base_files(
-    storage: Storage, state: TableState, target: IcebergTarget, paths: Collection[str] | None, *, dry_run: bool
+    storage: Storage,
+    state: TableState,
+    target: IcebergTarget,
+    paths: Collection[str] | None,
+    *,
+    dry_run: bool,
+    check: bool = False,
 ) -> Changes:
     """See `Target.sync`."""
     changes = Changes()
@@ -91,13 +97,20 @@ def sync_base_files(
         wanted = base_files(storage, timeline, paths)
         there = [] if table is None else _files(table, target, storage.url, paths)
         count = Counter(path for path, _ in there)  # an engine can have added a file again, and its rows
-        new = [file for path, file in wanted.items() if count[path] != 1]
-        gone = [file for path, file in there if count[path] != 1 or path not in wanted]
-        changes.files_added, changes.files_removed = len(new), len(gone)
+        right = {path for path in wanted if count[path] == 1}
         if table is None:  # a look only
+            changes.files_added = len(wanted)
             return changes
         if (fields := [each.name for each in table.spec().fields]) != list(identity_columns(state, schema)):
             raise CatalogRefused(f"{target.label}: is partitioned by {fields or 'nothing'}, the table not: {_AGAIN}")
+        spec = table.spec().spec_id
+        if check:
+            made = _iceberg_files(storage, timeline, state, list(wanted.values()), spec=spec, schema=schema)
+            facts = {path: _facts(file) for path, file in zip(wanted, made, strict=True)}
+            right -= {path for path, file in there if path in facts and _facts(file) != facts[path]}
+        new = [file for path, file in wanted.items() if path not in right]
+        gone = [file for path, file in there if path not in right]
+        changes.files_added, changes.files_removed = len(new), len(gone)
         transaction = table.transaction()
         if _evolve(transaction, schema, target) and not changes.created:
             changes.altered.append(target.name)
@@ -106,7 +119,7 @@ def sync_base_files(
         if guards := dict(_GUARDS.items() - table.properties.items()):
             transaction.set_properties(guards)
         if new or gone:
-            made = _iceberg_files(storage, timeline, state, new, spec=table.spec().spec_id, schema=schema)
+            made = _iceberg_files(storage, timeline, state, new, spec=spec, schema=schema)
             newest = max(each.request_time for each in timeline.completed_commits)
             replace_files(transaction, made, gone, {INSTANT: newest})
         expired = _expired(transaction.table_metadata, utc_now(), target.kept_for)
@@ -249,6 +262,11 @@ def _iceberg_files(
         )
         for file in files
     ]
+
+
+def _facts(file: IcebergFile) -> tuple[Any, ...]:
+    """What the metadata says of a file, beside its path: engines count and skip by it."""
+    return (file.record_count, file.file_size_in_bytes, file.partition)
 
 
 def _expired(metadata: TableMetadata, now: datetime, kept_for: timedelta) -> list[Snapshot]:

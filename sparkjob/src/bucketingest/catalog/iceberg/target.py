@@ -37,13 +37,19 @@ class IcebergTarget:
         return partitions_with_new_files(storage, commits)
 
     def sync(
-        self, storage: Storage, state: TableState, *, paths: Collection[str] | None = None, dry_run: bool = False
+        self,
+        storage: Storage,
+        state: TableState,
+        *,
+        paths: Collection[str] | None = None,
+        dry_run: bool = False,
+        check: bool = False,
     ) -> Changes:
         """See `Target`."""
         _check_installed()
         from bucketingest.catalog.iceberg.commit import sync_base_files  # noqa: PLC0415
 
-        return sync_base_files(storage, state, self, paths, dry_run=dry_run)
+        return sync_base_files(storage, state, self, None if check else paths, dry_run=dry_run, check=check)
 
     def drop(self, location: str, *, dry_run: bool = False) -> Changes:
         """See `Target`."""

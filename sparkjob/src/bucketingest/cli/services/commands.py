@@ -75,6 +75,14 @@ def sync(
     drop: Annotated[
         bool, typer.Option("--drop", help="Take the table off its catalogs instead. No data is deleted.")
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Compare also what is registered already, piece by piece, and mend it. With --dry-run the exit code "
+            "is 22 if something differs.",
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     unknown_fields: Annotated[
@@ -88,7 +96,7 @@ def sync(
     """
     from bucketingest.cli.services.sync import sync_file
 
-    sync_file(file, unknown_fields, drop=drop, dry_run=dry_run, as_json=as_json)
+    sync_file(file, unknown_fields, drop=drop, check=check, dry_run=dry_run, as_json=as_json)
 
 
 def handover(

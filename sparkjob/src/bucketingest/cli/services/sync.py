@@ -15,23 +15,28 @@ from bucketingest.catalog.table_state import TableState, hadoop_location
 from bucketingest.catalog.targets import targets
 from bucketingest.cli.errors import BadOption
 from bucketingest.cli.options import UnknownFields, load_known
+from bucketingest.exit_codes import ExitCode
 from bucketingest.storage import Storage, open_storage
 
 _EMPTY: Final = "the table has no commit yet: a catalog is given a table whose columns are known"
 
 
-def sync_file(file: Path, unknown_fields: UnknownFields, *, drop: bool, dry_run: bool, as_json: bool) -> None:
+def sync_file(
+    file: Path, unknown_fields: UnknownFields, *, drop: bool, check: bool, dry_run: bool, as_json: bool
+) -> None:
     """Compare every catalog with the table, and change what is missing, or take the table off; report it.
 
     One catalog that fails does not keep the others back. Raises its CatalogError then, SpecError, BadOption without
-    catalogs, and what reading a table raises.
+    catalogs, and what reading a table raises; with `check` and `dry_run` Exit of code FINDINGS if something differs.
     """
+    if drop and check:
+        raise BadOption("--check and --drop do not go together: a table that is taken off is not compared")
     resource = load_known(file, unknown_fields)
     chosen = targets(resource)
     if not chosen:
         raise BadOption(f"{file}: spec.catalogs names no catalog")
     storage = open_storage(resource.spec.table.path)
-    work = _drop(storage) if drop else _sync(storage)
+    work = _drop(storage) if drop else _sync(storage, check=check)
     done: dict[str, Changes | CatalogError] = {}
     for target in chosen:
         if work is None:
@@ -44,6 +49,8 @@ def sync_file(file: Path, unknown_fields: UnknownFields, *, drop: bool, dry_run:
     for result in done.values():
         if isinstance(result, CatalogError):
             raise result
+    if check and dry_run and any(result != Changes() for result in done.values()):
+        raise typer.Exit(ExitCode.FINDINGS)
 
 
 def _drop(storage: Storage) -> Callable[[Target, bool], Changes]:
@@ -51,9 +58,9 @@ def _drop(storage: Storage) -> Callable[[Target, bool], Changes]:
     return lambda target, dry_run: target.drop(hadoop_location(storage.url), dry_run=dry_run)
 
 
-def _sync(storage: Storage) -> Callable[[Target, bool], Changes] | None:
+def _sync(storage: Storage, *, check: bool) -> Callable[[Target, bool], Changes] | None:
     state = TableState.read(storage)
-    return None if state is None else lambda target, dry_run: target.sync(storage, state, dry_run=dry_run)
+    return None if state is None else lambda target, dry_run: target.sync(storage, state, dry_run=dry_run, check=check)
 
 
 def _report(done: dict[str, Changes | CatalogError], *, dry_run: bool, as_json: bool) -> None:

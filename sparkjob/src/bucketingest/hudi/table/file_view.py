@@ -12,7 +12,7 @@ from itertools import chain
 from bucketingest.hudi.history.archived import archived_completion_times
 from bucketingest.hudi.naming import (
     HOODIE_DIRECTORY,
-    PARTITION_METADATA_NAME,
+    PARTITION_MARKS,
     BaseFileName,
     LogFileName,
     parse_data_file_name,
@@ -174,7 +174,7 @@ def build_file_view(
         name = parse_data_file_name(base_name)
         if name is not None:
             files[directory][name.file_id].append(DataFile(info.path, info.size, name))
-        elif base_name == PARTITION_METADATA_NAME:
+        elif base_name in PARTITION_MARKS:
             marked.add(directory)
     partitions = {
         partition_path: {
