@@ -80,9 +80,9 @@ def test_changes_reach_the_metastore_and_what_it_refuses_is_said(metastore: Meta
         assert [each[-1] for each in columns] == [["note", "string", ""]] * 4, "the partitions got the column too"
 
     with closing(metastore.connect()) as catalog:
-        table = catalog.find("moving")
-        assert table is not None
-        narrow = replace(table, columns=table.columns[:-1])
+        found = catalog.find("moving")
+        assert found is not None
+        narrow = replace(found, columns=found.columns[:-1])
         catalog.correct(narrow, {("a",): f"file:{tmp_path}/elsewhere", ("b",): f"file:{tmp_path}/b"})
     state = TableState.read(storage)
     assert state is not None
