@@ -35,8 +35,10 @@ _FAULTS_MAX: Final = 24
 _LAST_STARTS: Final = 2
 """How often the pipeline starts once more at the end: it sweeps late files."""
 _DAY: Final = timedelta(hours=30)
-_DAYS_KEPT: Final = 3
-"""Days of such a length after which nothing old is left."""
+_DAYS_KEPT: Final = 4
+"""Days of such a length after which nothing old is left. Two pass until a clean may delete what a compaction superseded,
+and two more if its file group is replaced just before: then it stays, as with Hudi's clean, as long as its file group.
+"""
 _HEARTBEATS_EXPIRE: Final = timedelta(minutes=3)
 _OBJECTS_EXPIRE: Final = timedelta(hours=25)
 
@@ -94,7 +96,9 @@ class Schedule:
         self._table.watch = TableWatch(
             self._table, self._world, self._retain(), clocks_are_right=right, reads=self._arranged.reads
         )
-        self._readers = Readers(seed, self._world, self._table) if self._arranged.reads else None
+        self._readers: Readers | None = None
+        if self._arranged.reads:
+            self._readers = Readers(seed, self._world, self._table, locks=self._lives.locks)
         self._visitors = Visitors(self._world, self._table, features, rng, state=state)
         self._set_up_event(rng)
         self._extra_restarts = rng.choice((0, 0, 1, 3))

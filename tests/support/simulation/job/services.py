@@ -145,7 +145,7 @@ class OwnServices:
                 self._beside("tidy", self._tidy)
                 return False
             if self._around.definition.state is not None and self._world.rng.random() < _MERGES and self._begins(actor):
-                return False
+                return True
             triggers = CompactionTriggers(log_files=self._world.rng.choice((1, 2)) if tidies else 1)
             if (proposal := propose(view, triggers, self._clock()).proposal) is not None:
                 number = holder.request(proposal)

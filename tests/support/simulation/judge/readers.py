@@ -25,6 +25,8 @@ class _Plan:
     end: str
     instants: frozenset[str]
     """Those of the range."""
+    writes: frozenset[str]
+    """All that had completed."""
     rows: Shown
     """What they brought, as a snapshot query shows it at the time of the plan."""
     table: Shown
@@ -39,7 +41,9 @@ class _Plan:
 class Readers:
     """Those of one schedule. With random numbers of their own."""
 
-    def __init__(self, seed: int, world: World, table: Objects) -> None:
+    def __init__(self, seed: int, world: World, table: Objects, *, locks: bool) -> None:
+        """`locks`: whether the pipeline holds the table's lock from the choice of a completion time to its file."""
+        self._locks = locks
         self._rng = random.Random(f"readers {seed}")
         self._world = world
         self._table = table
@@ -73,7 +77,8 @@ class Readers:
             rows = {place: row for place, row in table.items() if row["_hoodie_commit_time"] in instants}
             due = self._world.steps + self._rng.choice(_WAITS)
             gone = now.instants.rolled_back | self._table.overtaken
-            self._plans.append(_Plan(begin, end, instants, rows, table, _versions(now, gone), due))
+            writes = frozenset(now.instants.completed)
+            self._plans.append(_Plan(begin, end, instants, writes, rows, table, _versions(now, gone), due))
 
     def _read(self, now: int | None) -> None:
         due = [plan for plan in self._plans if now is None or plan.due <= now]
@@ -83,9 +88,19 @@ class Readers:
             gone = table.instants.rolled_back | self._table.overtaken
             if plan.instants & gone or not plan.instants <= table.instants.completed.keys():
                 continue  # its rows come again, later
+            if not self._locks and _came_late(plan, table):
+                continue
             self._world.counts["reads"] += 1
             for violation in _wrong(plan, table):
                 self._world.violation(violation)
+
+
+def _came_late(plan: _Plan, table: Snapshot) -> bool:
+    """Whether a write has completed since the plan at a time that the plan is past: without a common lock another
+    writer's file can come between the choice of a time and the file, as between two writers of Hudi's.
+    """
+    writes = (each for each in table.instants.completed.values() if each.action == "deltacommit")
+    return any(each.completion_time <= plan.end and each.request_time not in plan.writes for each in writes)
 
 
 def _wrong(plan: _Plan, table: Snapshot) -> Iterator[str]:

@@ -20,7 +20,7 @@ from bucketingest.write.errors import InstantAborted
 from support.storage.crashing_storage import Crash
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.clusterings import request_clustering
-from support.tables.other_writers import next_time, roll_back_completed
+from support.tables.other_writers import finish_clean, next_time, plan_clean, roll_back_completed
 from support.tables.services.compactions import compact
 from support.tables.state.tables import (
     BOTH,
@@ -182,6 +182,27 @@ def test_a_base_file_that_another_writer_deleted_does_not_come_back(table: TestT
         table.storage.create(deleted, content)
     table.attempt().run(offsets(6, 12), SECOND)
     check(table, BOTH)
+
+
+def test_no_file_that_another_writer_deleted_comes_back(table: TestTable) -> None:
+    """An update, too, would show its key in a file group of which all else is gone; the key has another one by now."""
+    table.attempt().run(offsets(0, 6), FIRST)
+    table.attempt().run(offsets(6, 12), SECOND)
+    clean = plan_clean(table, "eu", "us")
+    lost = {path: table.storage.get(path) for path in data_files(table)}
+    assert {path.rpartition(".")[2] == "parquet" for path in lost} == {True, False}
+    table.storage.delete_many([info.path for region in ("eu", "us") for info in table.storage.list(region)])
+    finish_clean(table, clean)
+
+    again = table.attempt()
+    assert again.start.verdict.value == "rewound"
+    again.run(offsets(0, 6), FIRST)
+    again.run(offsets(6, 12), SECOND)
+    for path, content in lost.items():
+        with pytest.raises(AlreadyExists):  # what a paused task of these instants does now
+            table.storage.create(path, content)
+    table.attempt().run(offsets(12, 13), [row("k9", amount=9, at=3)])
+    check(table, {**BOTH, "k9": 9})
 
 
 def test_a_file_group_that_is_being_clustered_takes_no_rows(table: TestTable) -> None:

@@ -88,8 +88,9 @@ class StateGroups:
         return replace(covered.index.summary, unloaded_partitions=unloaded, new_keys_in_logs=in_logs)
 
     def close_names(self, timeline: Timeline) -> None:
-        """Put empty files where those with new keys of overtaken instants were: a task that was paused until now may
-        put its own there, which readers see as long as the instant counts as complete.
+        """Put empty files where those of overtaken instants were: a task that was paused until now may put its own
+        there, which readers see as long as the instant counts as complete. Of a file group of which all else is gone,
+        the keys have another one by then.
         """
         for instant, objects in self._journal.objects_by_instant().items():
             if "overtaken" not in objects or "aborted" in objects:
@@ -98,18 +99,17 @@ class StateGroups:
                 self._close_names_of(instant)
 
     def _close_names_of(self, instant: str) -> None:
-        paths = {
-            join(file.partition_path, file.name): empty_base_file(self._schema, file.name)
-            for file in self._journal.files(instant)
-            if BaseFileName.try_parse(file.name) is not None
-        }
-        statuses = chain.from_iterable(entry.statuses for entry in self._journal.ledgers(instant))
-        logs = [join(each.partition_path, each.file_name) for each in statuses if each.new_rows]
-        paths |= dict.fromkeys(logs, self._empty_log(instant)) if logs else {}
-        for path, content in paths.items():
-            if not self._storage.exists(path) and created(self._storage, path, content):
+        files = self._journal.files(instant)
+        partitions = {file.partition_path for file in files}
+        there = {info.path for path in partitions for info in self._storage.list_level(path).objects}
+        for file in files:
+            path, is_base = join(file.partition_path, file.name), BaseFileName.try_parse(file.name) is not None
+            if path in there:
+                continue
+            content = empty_base_file(self._schema, file.name) if is_base else self._empty_log(instant)
+            if created(self._storage, path, content):
                 extra = {"instant": instant, "file": path}
-                log.warning("another writer deleted a file with new keys; an empty one keeps its name", extra=extra)
+                log.warning("another writer deleted a file; an empty one keeps its name", extra=extra)
 
     def _empty_log(self, instant: str) -> bytes:
         rows = self._schema.empty_table()
