@@ -36,7 +36,7 @@ _LAST_STARTS: Final = 2
 """How often the pipeline starts once more at the end: it sweeps late files."""
 _DAY: Final = timedelta(hours=30)
 _DAYS_KEPT: Final = 4
-"""Days of such a length after which nothing old is left. Two pass until a clean may delete what a compaction superseded,
+"""Days of such a length after which nothing old is left. Two pass until a clean may delete what a compaction took over,
 and two more if its file group is replaced just before: then it stays, as with Hudi's clean, as long as its file group.
 """
 _HEARTBEATS_EXPIRE: Final = timedelta(minutes=3)
