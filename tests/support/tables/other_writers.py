@@ -51,9 +51,9 @@ def earlier(time: str) -> str:
 
 
 def next_time(table: TestTable, after: str = "") -> str:
-    """A time after now, after every one on the timeline, and after `after`."""
+    """A time after now, after every one on the timeline, and after `after`, with a free one between."""
     newest = max(table.timeline().newest_time or "", format_time(datetime.now(UTC)), after)
-    return later(newest)
+    return later(later(newest))  # a clustering takes a time between two instants, and waits if there is none
 
 
 def schedule_compaction(table: TestTable, *, time: str | None = None, without: Sequence[str] = ()) -> str:
