@@ -1,4 +1,19 @@
-"""Runs passes: observe, decide, act, and schedule the next; one at a time for a resource, a bounded number in all."""
+"""Runs passes: observe, decide, act, and schedule the next; one at a time for a resource, a bounded number in all.
+
+A pass is the operator's only way to do anything for a resource:
+
+    observe   the resource, its pods, Jobs and ConfigMaps from the mirrors, and the driver's own report
+    decide    `reconcile`, a pure function: from what was observed to a plan (actions, status, when to look again)
+    act       carry out the plan's actions in order; the first that fails ends the pass
+
+* Nothing is remembered that a decision depends on: `Memory` may be lost at any time, the status is what lasts.
+* An event only says *when* to look: the queue holds each resource once, and hands out namespaces in turn, so that a
+  tenant with many resources delays nobody.
+* Drivers are asked apart, by `poll`: a pod that never answers costs a poller's time, and no pass waits for it.
+* A pass that fails is repeated after a growing pause; that of one resource stops no other. After a conflict the
+  resource is read from the API server instead of the mirror.
+* Leadership is asked again before each call (`act`): a leader that was replaced writes nothing more.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,20 @@
-"""Table services inside the job: short steps between two commits, long work in a process beside it, or in pods."""
+"""Table services inside the job: short steps between two commits, long work in a process beside it, or in pods.
+
+The job calls `step` between two micro-batches whenever `is_due`. A step never takes long: it reads the answer of the
+process beside the job, writes at most one commit, and starts the next request. One request is out at a time:
+
+    Propose  what is due?          -> request that compaction, or begin that clustering, or rest
+    Execute  merge file groups     -> a round of the compaction is done; the holder says what is next
+    Tidy     clean, then archive   -> note what went; look again
+    (clustering)  make new groups  -> commit them, while no instant is open
+
+* After a commit of a service the next look is at once; with nothing due, after `LOOK_EVERY`, or when a log file
+  becomes old enough.
+* A failure ends no ingestion. It is counted, logged and tried again, after longer and longer pauses. Only a lost
+  lease, another attempt, or a clustering that nobody can settle ends the job.
+* A merge that kills its process three times is given up; its file groups rest for a day.
+* What a step leaves open is on storage: `stop`, a crash and a new attempt continue it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""The two ways to start: from a BucketIngest resource, and from a user's own streaming DataFrame."""
+"""The two ways to start: from a BucketIngest resource, and from a user's own streaming DataFrame.
+
+Everything is checked before anything is written. The order matters:
+
+1. The registry, if there is one, says which columns messages have. The source is opened; its columns become the
+   table's by transform.sql.
+2. The definition is checked against these columns. The table's lease is taken: the first object that is written.
+3. The table is opened or created. Columns that are new, or wider, may need its log files to be merged first.
+4. What earlier attempts left open is settled (coordinator, clustering). Then the query starts where the table ends.
+
+Columns may become more while the query runs: it is stopped between two micro-batches, step 3 and 4 are repeated with
+the wider schema, and it starts again in the same process, under the same lease.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,19 @@
 """Starts instants, collects the write tasks' reports, commits, and resumes what an earlier attempt left open.
 
 One coordinator per attempt, on the driver. It knows nothing of the engine: `run` gets a source range and a function
-that writes its rows.
+that writes its rows. What a micro-batch goes through:
+
+1. The range is related to the table's position. Rows that the table has are skipped; a range that neither follows the
+   position nor repeats it is a RangeConflict.
+2. It goes into the open instant, or a new one begins: an intent in the journal says what is about to be written, then
+   the instant is on the timeline. The same range after a crash gets the same instant and the same file names.
+3. The write tasks put their files and report them. Readers see none of these yet.
+4. The reports become a ledger entry. From here the micro-batch needs not be written again, whatever dies.
+5. If the instant is due, a decision is made: one object that is created if absent, so that exactly one process decides.
+   Then the commit appears on the timeline, and readers see all its rows at once.
+
+Before the first micro-batch, and after one that failed midway, `start` settles what is open: a decided instant is
+completed, a resumable one is taken over, every other is rolled back. Only the storage is asked, never this process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,17 @@
-"""The index of a table without buckets: a cache of its files, loaded where keys are missing, forgotten where wrong."""
+"""The index of a table without buckets: a cache of its files, loaded where keys are missing, forgotten where wrong.
+
+For each key it knows a hash and the file group that has the key's row. It is never the truth: the table's files are.
+So it may be deleted, and is loaded again.
+
+* A **run** is an immutable file of sorted entries. The **manifest** names the runs, and for each partition the file
+  slices that they cover. It is put after the runs: a crash leaves runs that nothing names.
+* `look_up` answers for one partition, from runs on the local disk. A partition that is not covered is loaded first:
+  `cover` compares what readers see now with what is covered, and reads the keys of what is new, also of other writers.
+* Only files that readers see are covered: what a rolled back instant assigned leaves no entry.
+* A partition of which most is new, or something is wrong, is forgotten and loaded again under another generation, a
+  number that is used once: entries of older ones no longer count.
+* Many small runs are merged into larger ones, newest entry first.
+"""
 
 from __future__ import annotations
 
