@@ -8,8 +8,8 @@ next start understands:
 * begin: the intent and a heartbeat, then requested, then inflight on the timeline. What is on the timeline always has
   an intent, so nobody takes it for another writer's.
 * begin_next: a further micro-batch, or the same one again. It goes on only with the same rows, names and work.
-* commit: what others did meanwhile is looked at first: rollbacks, replaced file groups, another attempt. Then the number
-  of micro-batches is closed, and the decision, commit or abort, is created if absent. It is never changed.
+* commit: what others did meanwhile is looked at first: rollbacks, replaced file groups, another attempt. Then the
+  number of micro-batches is closed, and the decision, commit or abort, is created if absent. It is never changed.
 * Last, the commit's file on the timeline, under the table's lock if it has one. Its name has the completion time that
   the decision fixed: whoever repeats it makes the same file.
 
