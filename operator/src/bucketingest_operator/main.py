@@ -7,9 +7,9 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest_operator.handlers import Webhook
@@ -19,6 +19,7 @@ from bucketingest_operator.logs import configure_logs
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.settings_file import load_settings
 from bucketingest_operator.metrics.http_server import split_address
+from bucketingest_operator.uninstall import may_uninstall
 from bucketingest_operator.wiring import Operator, Options
 
 log = logging.getLogger(__name__)
@@ -81,6 +82,11 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         default=env.get("WEBHOOK_PORT", str(WEBHOOK_PORT)),
         help="port of the webhook, on all addresses (default: %(default)s)",
     )
+    parser.add_argument(
+        "--may-uninstall",
+        action="store_true",
+        help="do not run: exit code 1 if a BucketIngest could not be deleted without an operator",
+    )
     parser.add_argument("--log-format", choices=["json", "text"], default=env.get("LOG_FORMAT", "json"))
     parser.add_argument("--debug", action="store_true", default=env.get("DEBUG", "").lower() in {"1", "true"})
     return parser
@@ -113,23 +119,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BucketIngestError as error:
         log.error("wrong job settings", extra={"error": str(error)})  # noqa: TRY400 - a user's mistake needs no traceback
         return 2
+    if options.may_uninstall:
+        return _run_to_end(lambda: _may_uninstall(options.namespace))
     lease_namespace = options.leader_election_namespace or own_namespace() or "default"
+    lease = (lease_namespace, options.leader_election_name)
+    folder = options.webhook_certificate
+    webhook = None if folder is None else Webhook(options.webhook_port, Path(folder))
+    chosen = Options(options.namespace, options.listen, *lease, settings, options.max_restarts, webhook)
+    return _run_to_end(lambda: _run(chosen))
+
+
+def _run_to_end(what: Callable[[], Coroutine[Any, Any, int]]) -> int:
     try:
-        lease = (lease_namespace, options.leader_election_name)
-        folder = options.webhook_certificate
-        webhook = None if folder is None else Webhook(options.webhook_port, Path(folder))
-        asyncio.run(_run(Options(options.namespace, options.listen, *lease, settings, options.max_restarts, webhook)))
+        return asyncio.run(what())
     except BucketIngestError as error:
         log.error("the operator cannot run", extra={"error": str(error)})  # noqa: TRY400
         return 1
     except Exception:
         log.exception("the operator has failed")
         return 1
+
+
+async def _run(options: Options) -> int:
+    await Operator(options).run()
     return 0
 
 
-async def _run(options: Options) -> None:
-    await Operator(options).run()
+async def _may_uninstall(namespaces: Sequence[str]) -> int:
+    return 0 if await may_uninstall(namespaces) else 1
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from cryptography import x509
 
 from bucketingest.spec.crd import custom_resource_definition
 from bucketingest_operator.kube.leadership import LEASE_NAME
+from bucketingest_operator.main import parse_options
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.settings_file import load_settings
 from devcluster.binaries import find_tool
@@ -213,6 +214,18 @@ def test_the_webhook_judges_the_namespaces_that_its_release_watches(tmp_path: Pa
     assert (selected["key"], selected["values"]) == ("kubernetes.io/metadata.name", ["ingest", "orders"])
 
 
+def test_helm_asks_before_it_uninstalls_where_the_operator_watches(tmp_path: Path) -> None:
+    (job,) = of_kind(rendered(tmp_path, EVERYTHING), "Job")
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
+    assert len(job["metadata"]["name"]) <= 63
+    assert job["spec"]["backoffLimit"] == 0
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    asked = parse_options(container["args"], {})
+    assert asked.may_uninstall
+    assert asked.namespace == ("ingest", "orders")
+    assert not of_kind(rendered(tmp_path, {"uninstall": {"check": False}}), "Job")
+
+
 def test_each_release_has_its_own_lease_and_the_default_release_keeps_its_name(tmp_path: Path) -> None:
     for values, name in (({}, "ours-bucketingest-operator"), ({"fullnameOverride": "bucketingest"}, LEASE_NAME)):
         manifests = rendered(tmp_path, values)
@@ -224,8 +237,9 @@ def test_each_release_has_its_own_lease_and_the_default_release_keeps_its_name(t
 def test_every_pod_fits_the_restricted_security_standard(tmp_path: Path) -> None:
     manifests = rendered(tmp_path, EVERYTHING)
     pods = [each["spec"]["template"]["spec"] for each in of_kind(manifests, "Deployment")]
+    pods += [each["spec"]["template"]["spec"] for each in of_kind(manifests, "Job")]
     pods += [each["spec"] for each in of_kind(manifests, "Pod")]
-    assert len(pods) == 2
+    assert len(pods) == 3
     for pod in pods:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
