@@ -145,7 +145,7 @@ def nothing_installed(
     cluster: Cluster, kube: Kube, credentials: Manifest, values: Manifest, tables: Path
 ) -> Iterator[None]:
     """A cluster without the release, and without the pages' objects. Afterwards with that of all tests."""
-    helm(cluster, "uninstall", RELEASE, "--ignore-not-found", "--wait")
+    helm(cluster, "uninstall", RELEASE, "--ignore-not-found", "--wait", "--no-hooks")
     kube.kubectl("delete", "secret", credentials["metadata"]["name"], "--namespace", NAMESPACE)
     shutil.rmtree(tables / "orders", ignore_errors=True)
     yield
@@ -235,7 +235,8 @@ def test_every_command_that_the_pages_show_works_on_a_cluster(
             line = command.text
             if line.startswith("helm install "):
                 if installed:
-                    helm(cluster, "uninstall", RELEASE, "--wait")
+                    # The resources of the page before stay: its operator is followed by that of this one.
+                    helm(cluster, "uninstall", RELEASE, "--wait", "--no-hooks")
                 installed = True
             terminal.type(line)
             if "examples/cluster/kafka-to-volume.yaml" in line:

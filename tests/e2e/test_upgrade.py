@@ -88,7 +88,11 @@ def fleet(kube: Kube, cluster: Cluster) -> Iterator[Fleet]:
     yield Fleet(kube)
     for name in NAMES:
         kube.kubectl("delete", "bi", name, "--namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
-    wait_for(lambda: not kube.pods(NAMESPACE, {}), within=180, description="nothing is left")
+
+    def left() -> bool:
+        return bool(kube.pods(NAMESPACE, {}) or any(kube.resource(NAMESPACE, name) for name in NAMES))
+
+    wait_for(lambda: not left(), within=180, description="nothing is left")
     helm(cluster, "uninstall", RELEASE, "--wait")
 
 
