@@ -25,6 +25,7 @@ from pyspark.java_gateway import launch_gateway
 
 from bucketingest.stream.errors import JvmFailed
 from bucketingest.stream.spark.launch import ARCHIVE_VARIABLE, Launched, jvm_settings, launch
+from bucketingest.stream.spark.repeats import Repeats
 
 log = logging.getLogger("bucketingest.spark")
 
@@ -180,6 +181,7 @@ class _Output(threading.Thread):
     def __init__(self, descriptor: int) -> None:
         super().__init__(name="spark-output", daemon=True)
         self._descriptor = descriptor
+        self._repeats = Repeats()
         self.last_lines: list[str] = []
         self.start()
 
@@ -188,12 +190,17 @@ class _Output(threading.Thread):
         with os.fdopen(self._descriptor, encoding="utf-8", errors="replace") as stream:
             for line in stream:
                 if text := line.rstrip():
-                    _log_line(text)
+                    _log_line(text, self._repeats)
                     self.last_lines = [*self.last_lines, text][-_KEPT_LINES:]
 
 
-def _log_line(line: str) -> None:
+def _log_line(line: str, repeats: Repeats) -> None:
     level, message, extra = parse_line(line)
+    if extra:  # other text is a report of its own: a crash of the JVM has many lines
+        times = repeats.times(message, *extra.values())
+        if not times:
+            return
+        extra |= {"times": times} if times > 1 else {}
     log.log(level, "%s", message, extra=extra)
 
 
