@@ -32,6 +32,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 CLASS_ARCHIVE := $(VENV)/spark.jsa
 DEVSERVERS := PYTHONPATH=tools $(BIN)/python -m devservers
 DEVCLUSTER := PYTHONPATH=tools $(BIN)/python -m devcluster
+RELEASE_VENV := build/release-venv
 
 ##@ Try it
 
@@ -56,11 +57,11 @@ cluster-down: $(READY) ## stop it
 .PHONY: cluster-setup
 cluster-setup: $(READY) connectors ## install packages, binaries and images for the embedded node (root; about 15 minutes the first time)
 	$(DEVCLUSTER) setup
-	$(MAKE) --no-print-directory images
+	$(DEVCLUSTER) build-image
 
 .PHONY: images
-images: $(READY) connectors ## build the container images of job and operator
-	$(DEVCLUSTER) build-image
+images: $(READY) $(RELEASE_VENV)/.ready connectors ## build the container images, with bills of materials and provenance in build/images
+	PYTHONPATH=tools $(BIN)/python -m release images --out build/images --cyclonedx $(RELEASE_VENV)/bin/cyclonedx-py
 
 ##@ Check it
 
@@ -210,7 +211,6 @@ lock: | $(UV) ## lock requirements/*.txt again, keep versions that still fit (LO
 	$(COMPILE) requirements/release.in -o requirements/release.txt
 	$(COMPILE) requirements/oracle.in -o requirements/oracle.txt
 
-RELEASE_VENV := build/release-venv
 $(RELEASE_VENV)/.ready: requirements/release.txt | $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) $(RELEASE_VENV)
 	$(UV) pip sync --quiet --require-hashes --python $(RELEASE_VENV)/bin/python $<

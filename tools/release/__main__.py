@@ -20,16 +20,28 @@ def main() -> None:
     make.add_argument("--out", type=Path, required=True, help="folder; what is in it is deleted")
     make.add_argument("--cyclonedx", type=Path, required=True, help="the program cyclonedx-py")
     make.add_argument("--images", action="store_true", help="also the images, for this machine's architecture")
+    images = commands.add_parser("images", help="build the images, with their bills of materials and provenance")
+    images.add_argument("--out", type=Path, required=True, help="folder for what describes them")
+    images.add_argument("--cyclonedx", type=Path, required=True, help="the program cyclonedx-py")
     write = commands.add_parser("version", help="write the version everywhere")
     write.add_argument("number")
     arguments = parser.parse_args()
     try:
         if arguments.command == "version":
             write_version(arguments.number)
+        elif arguments.command == "images":
+            _images(arguments.out.resolve(), arguments.cyclonedx)
         else:
             _make(arguments.out.resolve(), arguments.cyclonedx, images=arguments.images)
     except (ValueError, ClusterError) as error:
         sys.exit(f"error: {error}")
+
+
+def _images(out: Path, cyclonedx: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    for image in artifacts.build_images(out):
+        sys.stdout.write(f"{image.local}\n")
+    artifacts.make_bills_of_materials(out, cyclonedx)
 
 
 def _make(out: Path, cyclonedx: Path, *, images: bool) -> None:

@@ -13,9 +13,10 @@ import yaml
 
 from devcluster.binaries import find_tool
 from devcluster.commands import run
-from devcluster.images.project import TARGETS, builder
+from devcluster.images.project import TARGETS, Image, builder
 from devservers.locations import PROJECT_ROOT
 from release.oci import write_chart_archive
+from release.provenance import write_provenance
 
 SUMS: Final = "SHA256SUMS"
 _CHART: Final = PROJECT_ROOT / "charts" / "bucketingest"
@@ -64,12 +65,23 @@ def make_bills_of_materials(out: Path, cyclonedx: Path) -> None:
 
 
 def make_images(out: Path, version: str) -> None:
-    """Both images for this machine's architecture, as archives. Another architecture is built on a machine of it."""
-    built = builder()
-    architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
-    for target in TARGETS:
-        image = built.build(target)
-        built.save(image, out / f"{image.repository}-{version}-{architecture}.tar", version)
+    """Both images for this machine's architecture, as archives, and how they were made."""
+    for image in build_images(out):
+        builder().save(image, out / f"{image.repository}-{version}-{_architecture()}.tar", version)
+
+
+def build_images(out: Path) -> list[Image]:
+    """Build both images for this machine's architecture, and write how they were made. Another architecture is built
+    from the same Dockerfile on a machine of it.
+    """
+    images = [builder().build(target) for target in TARGETS]
+    for image in images:
+        write_provenance(out, image, _architecture())
+    return images
+
+
+def _architecture() -> str:
+    return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
 def write_sums(out: Path) -> None:

@@ -31,10 +31,12 @@ class Image:
     Attributes:
         target: Of the Dockerfile.
         tag: From its content.
+        digest: Of its configuration, 64 hexadecimal digits; "" if it is not known.
     """
 
     target: str
     tag: str
+    digest: str = ""
 
     @property
     def repository(self) -> str:
@@ -76,7 +78,8 @@ class Builder:
                 environment=environment,
             )
             identity = Path(identity_file.name).read_text().strip()
-        image = Image(target, identity.removeprefix("sha256:")[:_DIGEST_LENGTH])
+        digest = identity.removeprefix("sha256:")
+        image = Image(target, digest[:_DIGEST_LENGTH], digest)
         run([*self._command, "tag", identity, image.local], environment=self._environment())
         return image
 

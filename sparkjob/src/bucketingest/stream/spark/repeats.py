@@ -1,4 +1,4 @@
-"""What Spark says again and again is said once, then counted: executors that a quota refuses are an error each second."""
+"""What Spark says again and again is said once, then counted: a refused executor is an error each second."""
 
 from __future__ import annotations
 
