@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,7 +20,7 @@ from bucketingest_operator.observe.ownership import Controller
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
 from bucketingest_operator.observe.readers import Readers, Unreadable
-from bucketingest_operator.passes import POLLERS, WORKERS, Passes, PassMetrics
+from bucketingest_operator.passes import POLLERS, WORKERS, Memory, Passes, PassMetrics
 from bucketingest_operator.resource import FINALIZER
 from bucketingest_operator.work_queue import WorkQueue
 from support.operator.observations import NOW, bucket_ingest
@@ -101,6 +101,52 @@ def _copies(pods: dict[str, PodSeen]) -> Copies:
     of_pods = SimpleNamespace(of=lambda uid: (pods[uid],) if uid in pods else ())
     nothing = SimpleNamespace(of=lambda _uid: ())
     return cast(Copies, SimpleNamespace(pods=of_pods, jobs=nothing, configs=nothing))
+
+
+class _Forgetful:
+    """Writes statuses for an API server whose definition is older: it drops a field, and then nothing has changed."""
+
+    upgrade_kept = True
+
+    def __init__(self) -> None:
+        self.writes = 0
+
+    async def act(self, resource: Any, actions: Sequence[Action], wrote: Callable[[Action, Any], None]) -> None:
+        for each in actions:
+            if isinstance(each, WriteStatus):
+                self.writes += 1
+                body = _body(resource.uid, resource.namespace)
+                kept = each.status.to_document()
+                del kept["phase"]
+                wrote(each, {**body, "metadata": {**body["metadata"], "resourceVersion": "2"}, "status": kept})
+
+
+def test_a_status_of_which_an_older_definition_drops_fields_is_written_once() -> None:
+    async def run() -> None:
+        inventory = Inventory(lambda _uid: None, lambda _uid: None)
+        inventory.take(_body("one", "ingest"))
+        api, probe = cast(Api, _NoObjects()), SimpleNamespace(why_none=_no_refusal, secret_gone=_not_gone)
+        async with ProgressClient() as client:
+            observer = Observer(
+                api, client, inventory, {None: _copies({})}, cast(Any, probe), readers=Readers(Unreadable())
+            )
+            metrics = PassMetrics(lambda _seconds: None, lambda: None)
+            queue = WorkQueue()
+            passes = Passes(
+                api, inventory, observer, queue, acts_in=lambda _namespace: True, metrics=metrics, restarts_max=10
+            )
+            passes.actor = cast(Actor, actor := _Forgetful())
+            memory = Memory()
+            counts = []
+            for _ in range(6):
+                resource = inventory.get("one")
+                assert resource is not None
+                await passes._look_decide_act(resource, memory)
+                counts.append(actor.writes)
+        assert counts[-3] > 0
+        assert counts[-3] == counts[-1], "each pass writes the status again"
+
+    asyncio.run(run())
 
 
 def test_drivers_that_accept_and_never_answer_do_not_delay_the_restart_of_another_tenants() -> None:
