@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
+
+from bucketingest_operator.manifests.pod_specs import executor_resources
 from support.cluster.kube import Manifest, condition, wait_for
+from support.operator.made_objects import KAFKA, SETTINGS, pod_specs
+from support.operator.observations import bucket_ingest
 from support.operator.scene import STUCK, Scene, Start
 
 
@@ -30,6 +36,9 @@ def test_a_driver_that_a_quota_refuses_is_reported_and_starts_with_what_the_quot
     assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
     scene.apply(pod={"cpuLimit": "1"})
     wait_for(scene.pods, within=60, description="a driver", state=scene.state)
+
+
+HALF: Manifest = {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}}
 
 
 def limits(scene: Scene, **limit: Manifest) -> Manifest:
@@ -70,6 +79,26 @@ def test_a_limit_range_that_refuses_the_driver_is_reported_and_one_that_changes_
         wait_for(lambda: operator.metric("bucketingest_attempt") == 1, within=60, description="it acts")
         assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
         assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
+
+
+def test_a_limit_range_that_wants_all_memory_requested_takes_every_pod(scene: Scene) -> None:
+    scene.kube.apply(limits(scene, maxLimitRequestRatio={"memory": "1"}))
+    for role, spec in pod_specs().items():
+        pod = {**spec, "serviceAccountName": "default"}
+        if role == "executor":
+            pod["containers"] = [
+                {**spec["containers"][0], "resources": executor_resources(bucket_ingest(KAFKA), SETTINGS)}
+            ]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": role, "namespace": scene.namespace},
+            "spec": pod,
+        }
+        scene.kube.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
+        body["spec"]["containers"] = [{**each, "resources": HALF} for each in pod["containers"]]
+        with pytest.raises(AssertionError, match="memory max limit to request ratio"):
+            scene.kube.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
 
 
 def test_a_deletion_ends_although_the_rollback_job_is_refused(scene: Scene, start: Start) -> None:
