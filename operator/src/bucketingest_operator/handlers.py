@@ -22,6 +22,7 @@ Object = dict[str, Any]
 Judge = Callable[[Object, Object | None], str | None]
 """Called with a BucketIngest and what is stored of it: why it is refused, or None."""
 
+WEBHOOK_PATH: Final = "validate"
 UNPROCESSABLE: Final = 422
 """The code with which the API server refuses what the definition refuses."""
 
@@ -86,8 +87,8 @@ def watching_registry(
 
     handle = event
     if judge is not None:
-
-        @kopf.on.validate(API_GROUP, API_VERSION, "bucketingests", registry=registry)
+        # Its name is the path in the chart's configuration: Kopf lets everything pass at other paths.
+        @kopf.on.validate(API_GROUP, API_VERSION, "bucketingests", id=WEBHOOK_PATH, registry=registry)
         async def checked(body: kopf.Body, **more: Any) -> None:
             why = await judge(dict(body), None if more["old"] is None else dict(more["old"]))
             if why is not None:
