@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -66,8 +67,9 @@ class Outage:
     async def _serve(self) -> None:
         settings = client.Configuration()
         await config.load_kube_config(str(self._behind), client_configuration=settings)  # type: ignore[no-untyped-call]
-        api = client.ApiClient(settings)
-        session = api.rest_client.pool_manager
+        trusted = ssl.create_default_context(cafile=settings.ssl_ca_cert)
+        trusted.load_cert_chain(settings.cert_file, settings.key_file)
+        session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusted, limit=0))
         app = web.Application(client_max_size=_BODY)
         app.router.add_route("*", "/{path:.*}", self._handler(session, settings.host))
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0)
@@ -82,7 +84,7 @@ class Outage:
         self._ready.set()
         await self._over.wait()
         await runner.cleanup()
-        await api.close()
+        await session.close()
 
     def _handler(
         self, session: aiohttp.ClientSession, host: str
