@@ -12,6 +12,7 @@ from bucketingest.spec.status import Attempt, Status
 from bucketingest_operator.decide.current_attempt import PLANNED_RESTARTS
 from bucketingest_operator.decide.pass_state import RESTART_WAITING
 from bucketingest_operator.decide.plan import CreatePreflight, Plan
+from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.decide.status import READY, RECONCILING
 from bucketingest_operator.decide.upgrade.preflight import PASSED, SKIPPED
 from bucketingest_operator.observation import JobState, Observation
@@ -38,6 +39,8 @@ class _Slot:
     namespace: str
     attempt: int
     since: float
+    by_default: bool
+    """Its spec names no image."""
 
 
 class RestartBudget:
@@ -45,6 +48,9 @@ class RestartBudget:
 
     It counts what it has allowed and has not seen ready since, whatever the API server has answered or shows so far:
     slowness may cost time, and never lets more drivers stop.
+
+    The default image is that of the operator's start, so a new one comes to all pipelines at once: until one has
+    committed with it, one at a time is checked and restarted.
 
     Args:
         limit: Restarts at the same time.
@@ -66,6 +72,7 @@ class RestartBudget:
         self._clock: Clock = clock or asyncio.get_running_loop()
         self._slots: dict[str, _Slot] = {}
         self._waiting: dict[str, str] = {}
+        self._default_is_proven = False
 
     def seed(self, resources: Iterable[Resource]) -> None:
         """Add what statuses say: an earlier leader started these restarts."""
@@ -74,7 +81,7 @@ class RestartBudget:
             attempts = each.status.attempts or ()
             if attempts and is_restarting(each.status, now):
                 number = next(one.number for one in reversed(attempts) if one.outcome in PLANNED_RESTARTS)
-                self._slots.setdefault(each.uid, _Slot(each.namespace, number, self._clock.time()))
+                self._slots.setdefault(each.uid, self._slot(each, number))
 
     def full(self, resource: Resource) -> bool:
         """Whether a restart of this resource, or the check before it, must wait.
@@ -86,6 +93,8 @@ class RestartBudget:
         taken = {uid: slot for uid, slot in self._slots.items() if slot.since > earliest}
         if resource.uid in taken:
             return False
+        if not self._default_is_proven and resource.has_default_image and any(s.by_default for s in taken.values()):
+            return True
         own = sum(slot.namespace == resource.namespace for slot in taken.values())
         left = self._limit - (len(taken) - own)
         share = left if self._namespaces() < 2 else max(1, left // 2)
@@ -94,6 +103,10 @@ class RestartBudget:
     def note(self, seen: Observation, plan: Plan) -> None:
         """A pass over a resource has decided this."""
         uid, status = seen.resource.uid, plan.status
+        if not self._default_is_proven and _proves_default(seen.resource, status):
+            self._default_is_proven = True
+            for waiting in tuple(self._waiting):
+                self._wake(waiting)
         if _waits(status):
             self._waiting.setdefault(uid, seen.resource.namespace)
         else:
@@ -117,7 +130,10 @@ class RestartBudget:
     def _take(self, resource: Resource, attempt: int) -> None:
         before = self._slots.get(resource.uid)
         if before is None or before.attempt != attempt:
-            self._slots[resource.uid] = _Slot(resource.namespace, attempt, self._clock.time())
+            self._slots[resource.uid] = self._slot(resource, attempt)
+
+    def _slot(self, resource: Resource, attempt: int) -> _Slot:
+        return _Slot(resource.namespace, attempt, self._clock.time(), resource.has_default_image)
 
     def _release(self, uid: str) -> None:
         if self._slots.pop(uid, None) is None:
@@ -126,6 +142,13 @@ class RestartBudget:
         for following in first.values():  # whose turn it is depends on what each namespace has
             del self._waiting[following]
             self._wake(following)
+
+
+def _proves_default(resource: Resource, status: Status) -> bool:
+    """Whether it has committed with the default image."""
+    if resource.wanted is None or status.upgrade is None or not resource.has_default_image:
+        return False
+    return status.upgrade.digest == digest(resource.wanted)
 
 
 def _is_checked(seen: Observation, plan: Plan) -> bool:

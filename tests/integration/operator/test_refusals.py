@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_a_limit_range_that_wants_all_memory_requested_takes_every_pod(scene: Sc
             pod["containers"] = [
                 {**spec["containers"][0], "resources": executor_resources(bucket_ingest(KAFKA), SETTINGS)}
             ]
-        body = {
+        body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": role, "namespace": scene.namespace},

@@ -68,7 +68,7 @@ class Outage:
         settings = client.Configuration()
         await config.load_kube_config(str(self._behind), client_configuration=settings)  # type: ignore[no-untyped-call]
         trusted = ssl.create_default_context(cafile=settings.ssl_ca_cert)
-        trusted.load_cert_chain(settings.cert_file, settings.key_file)
+        trusted.load_cert_chain(settings.cert_file or "", settings.key_file)
         session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusted, limit=0))
         app = web.Application(client_max_size=_BODY)
         app.router.add_route("*", "/{path:.*}", self._handler(session, settings.host))

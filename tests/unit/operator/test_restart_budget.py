@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bucketingest.spec.status import Attempt, Condition, Status
+from bucketingest.spec.status import Attempt, Condition, Status, UpgradeStatus
 from bucketingest_operator.decide.plan import Action, CreatePreflight, Plan
 from bucketingest_operator.decide.reconcile import reconcile
+from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.observation import Contact, JobState, Observation, PodState
 from bucketingest_operator.resource import RESTART_ANNOTATION, Resource
 from bucketingest_operator.restart_budget import SLOT_SECONDS, RestartBudget, is_restarting
@@ -133,6 +134,38 @@ def test_a_namespace_gets_half_of_what_the_others_leave() -> None:
     for number in range(9):
         note(alone, f"a{number}", STOPPING, "a")
     assert not alone.full(named("a9", "a"))
+
+
+def test_a_default_image_that_none_has_committed_with_comes_to_one_pipeline_first() -> None:
+    woken: list[str] = []
+    budget = RestartBudget(10, woken.append, clock=Clock())
+
+    def note_default(uid: str, decided: Status) -> None:
+        given = replace(named(uid), has_default_image=True)
+        budget.note(replace(well(), resource=given), Plan((), decided, timedelta(seconds=5)))
+
+    others = replace(named("b"), has_default_image=True)
+    note_default("a", STOPPING)
+    assert budget.full(others)
+    assert not budget.full(named("c")), "one that names its image does not wait"
+    before = UpgradeStatus(attempt=1, digest="of the image before")
+    waiting = replace_upgrade(reconcile(waiting_observation()).status, before)
+    note_default("b", waiting)
+    wanted = others.wanted
+    assert wanted is not None
+    note_default("a", replace_upgrade(DONE, before))
+    assert not budget.full(others), "the first is ready, and did not prove the image: the next one has its turn"
+    note_default("b", STOPPING)
+    note_default("d", waiting)
+    assert budget.full(replace(named("d"), has_default_image=True))
+    woken.clear()
+    note_default("b", replace_upgrade(status("SpecChanged", None), UpgradeStatus(attempt=2, digest=digest(wanted))))
+    assert woken == ["d"]
+    assert not budget.full(replace(named("d"), has_default_image=True))
+
+
+def replace_upgrade(given: Status, upgrade: UpgradeStatus) -> Status:
+    return given.model_copy(update={"upgrade": upgrade})
 
 
 def test_one_of_each_namespace_is_woken() -> None:
