@@ -20,6 +20,7 @@ _COUNT_MAX: Final = 2**53
 _SECONDS_MAX: Final = 1e10
 """Three centuries: added to any time of now, it is still a time."""
 _TEXT_MAX: Final = 4096
+_WORD_MAX: Final = 64
 LISTED_MAX: Final = 10
 """Pins and damaged files that are named one by one: the answer has a limit."""
 
@@ -40,6 +41,7 @@ _Count = Annotated[int, BeforeValidator(_from_zero), Field(le=_COUNT_MAX)]
 _Number = Annotated[float, BeforeValidator(_from_zero), Field(le=_COUNT_MAX, allow_inf_nan=False)]
 _Seconds = Annotated[float, BeforeValidator(_from_zero), Field(le=_SECONDS_MAX, allow_inf_nan=False)]
 _Text = Annotated[str, AfterValidator(lambda text: plain(text[:_TEXT_MAX]))]
+_Word = Annotated[str, AfterValidator(lambda text: plain(text[:_WORD_MAX]))]
 _Time = Annotated[AwareDatetime, AfterValidator(_within_years)]
 
 
@@ -163,8 +165,8 @@ class ServicesReport(_Report):
     failing: _Count = Field(
         default=0, description="Steps that failed one after the other up to now; 0: the last one did its work."
     )
-    mode: _Text | None = Field(default=None, description="services.mode of the resource, or the default.")
-    home: _Text | None = Field(
+    mode: _Word | None = Field(default=None, description="services.mode of the resource, or the default.")
+    home: _Word | None = Field(
         default=None, description="Where the newest compaction is merged: inline or job; null before the first."
     )
     why: _Text | None = Field(default=None, description="Why there, or why table services are left to another writer.")
@@ -200,23 +202,23 @@ class ServicesReport(_Report):
 class UnknownColumn(_Report):
     """A column of files that the schema does not have, so its values are not read."""
 
-    column: str
-    file: str = Field(description="A file that has it, below the source's directory.")
+    column: _Text
+    file: _Text = Field(description="A file that has it, below the source's directory.")
 
 
 class FilesReport(_Report):
     """A source of files: what of it is not in the table."""
 
-    changed_files: int = Field(
+    changed_files: _Count = Field(
         default=0,
         description="Files that were changed after they were read, and are not read again, as of the last listing.",
     )
-    changed: tuple[str, ...] = Field(default=(), description="The first ten of them.")
-    unknown_columns: int = Field(
+    changed: tuple[_Text, ...] = Field(default=(), max_length=LISTED_MAX, description="The first ten of them.")
+    unknown_columns: _Count = Field(
         default=0,
         description="Columns of files that the schema does not have, since the start of the process: at most 1,000.",
     )
-    unknown: tuple[UnknownColumn, ...] = Field(default=(), description="The first ten of them.")
+    unknown: tuple[UnknownColumn, ...] = Field(default=(), max_length=LISTED_MAX, description="The first ten of them.")
 
 
 class StateReport(_Report):
@@ -243,7 +245,7 @@ class ProgressReport(_Report):
     name: _Text
     phase: JobPhase
     epoch: _Count | None = Field(description="Number of the attempt among all of the pipeline; null before its claim.")
-    verdict: _Text | None = Field(
+    verdict: _Word | None = Field(
         description="How table and checkpoint fitted at the start: new, in step, resumed, rebuilt, rewound."
     )
     verdict_reason: _Text | None

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
 
-from bucketingest.spec.job_report import InflightReport, LagReport, ProgressReport, ServicesReport, SourceReport
+from bucketingest.spec.job_report import (
+    FilesReport,
+    InflightReport,
+    LagReport,
+    ProgressReport,
+    ServicesReport,
+    SourceReport,
+    UnknownColumn,
+)
 from bucketingest_operator.counts import Counts
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
@@ -38,6 +46,13 @@ _WHOLE: Final = report(
         last_failure="why",
         oldest_log_at=NOW,
         compacting_at=NOW,
+        mode="auto",
+        home="inline",
+        too_large="a file group",
+        why="small",
+    ),
+    files=FilesReport(
+        changed_files=1, changed=("a",), unknown_columns=1, unknown=(UnknownColumn(column="c", file="f"),)
     ),
     source=SourceReport(
         bootstrap_servers="k:1",
@@ -53,7 +68,7 @@ _WHOLE: Final = report(
 
 
 def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else ()
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [place, *(found for name, each in inner for found in _places(each, (*place, name)))][0 if place else 1 :]
 
 
@@ -67,6 +82,31 @@ _VALUES: st.SearchStrategy[Any] = st.sampled_from(
 )
 
 
+_FORGED: Final = {
+    "a text": json.dumps("\x1b[2J" * 10_000),
+    "digits": "9" * 4000,
+    "a list": json.dumps(["x"] * 10_000),
+    "objects": json.dumps([{"column": "c", "file": "f"}] * 10_000),
+}
+
+
+@pytest.mark.parametrize("forged", _FORGED)
+@pytest.mark.parametrize("place", _places(_WHOLE), ids=lambda place: ".".join(map(str, place)))
+def test_every_field_of_a_report_is_short_and_plain_and_fits_the_status(place: tuple[Any, ...], forged: str) -> None:
+    whole = json.loads(json.dumps(_WHOLE))
+    at = whole
+    for step in place[:-1]:
+        at = at[step]
+    at[place[-1]] = "HERE"
+    try:
+        said = ProgressReport.model_validate_json(json.dumps(whole).replace('"HERE"', _FORGED[forged]))
+    except ValidationError:
+        return
+    assert "\\u001b" not in said.model_dump_json()
+    assert len(said.model_dump_json()) < 20_000
+    reconcile(replace(well(), contact=Contact(said)))
+
+
 @settings(max_examples=300, deadline=None)
 @example([(("services", "home"), "")])
 @given(st.lists(st.tuples(st.sampled_from(_places(_WHOLE)), _VALUES), min_size=1, max_size=4))
@@ -75,8 +115,10 @@ def test_no_report_ends_a_pass_or_a_scrape(changes: list[tuple[tuple[Any, ...], 
     for place, value in changes:
         at = forged
         for step in place[:-1]:
-            at = at[step] if isinstance(at.get(step), dict) else {}
-        at[place[-1]] = value
+            inner = at.get(step) if isinstance(at, dict) else at[step] if step < len(at) else None
+            at = inner if isinstance(inner, (dict, list)) else {}
+        if isinstance(at, dict) or place[-1] < len(at):
+            at[place[-1]] = value
     try:
         said = ProgressReport.model_validate_json(json.dumps(forged))
     except (ValidationError, ValueError):
