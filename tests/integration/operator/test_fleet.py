@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 import yaml
 
 from bucketingest.spec.crd import custom_resource_definition
 from support.cluster.kube import Kube, condition, wait_for
+from support.operator.outage import Outage
 from support.operator.scene import Scene, Start
 
 NAMES = ("one", "two", "three")
@@ -103,10 +105,16 @@ def test_a_newer_definition_neither_restarts_nor_orphans_a_driver_of_an_older_op
     assert "later" not in yaml.safe_load(settings)["data"]["bucketingest.yaml"]
 
 
-def test_of_many_pipelines_that_must_restart_only_so_many_do_at_once(scene: Scene, start: Start) -> None:
-    operator = start("operator", None, "--max-restarts", "1")
+@pytest.mark.parametrize("delay", [0.0, 1.0])
+def test_of_many_pipelines_that_must_restart_only_so_many_do_at_once(
+    kube: Kube, scene: Scene, start: Start, tmp_path: Path, delay: float
+) -> None:
     jobs = {}
+    scene.within = 90
     with ExitStack() as stack:
+        way = stack.enter_context(Outage(kube.kubeconfig, tmp_path))
+        way.delay = delay
+        operator = start("operator", way.kubeconfig, "--max-restarts", "1")
         for name in NAMES:
             scene.apply(name)
             jobs[name] = scene.run(name=name, inflight=None)

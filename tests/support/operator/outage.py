@@ -1,4 +1,4 @@
-"""A way to the API server that can fail: a proxy which answers in its place, and cuts what it was answering."""
+"""A way to the API server that can fail or be slow: a proxy which answers in its place, and cuts what was answered."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class Outage:
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         self._behind = kubeconfig
         self.kubeconfig = folder / "through-proxy.kubeconfig"
+        self.delay = 0.0
+        """Seconds that each call takes longer, but no watch."""
         self._codes: itertools.cycle[int] | None = None
         self._only = ""
         self._open: set[asyncio.Task[Any]] = set()
@@ -93,6 +95,8 @@ class Outage:
             if self._codes is not None and request.path.startswith(self._only):
                 code = next(self._codes)
                 return web.json_response({"kind": "Status", "code": code, "message": "an outage"}, status=code)
+            if "watch" not in request.query:
+                await asyncio.sleep(self.delay)
             task = asyncio.current_task()
             assert task is not None
             self._open.add(task)

@@ -20,6 +20,7 @@ from bucketingest_operator.manifests.merging_jobs import COMPACTION, COMPACTION_
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.readers import Readers, Unreadable
+from bucketingest_operator.observe.resource_reading import read_resource
 from support.operator.hostile import CONFIG_MAPS, DEEP, DIGITS, JOBS, POD_STATUSES, SPECS, ended
 from support.operator.observations import UID, bucket_ingest
 
@@ -98,6 +99,16 @@ def test_a_spec_that_cannot_be_read_is_an_invalid_spec(spec: Object, word: str) 
     assert found is not None
     assert found.wanted is None
     assert any(word in f"{each.field} {each.wrong}" for each in found.problems), found.problems
+
+
+def test_whatever_a_spec_does_to_its_reader_it_is_an_invalid_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("bucketingest_operator.observe.resource_reading.parse_object", broken)
+    found = read_resource(ingest())
+    assert found.wanted is None
+    assert "RecursionError" in found.problems[0].wrong
 
 
 def test_annotations_of_a_resource_fill_no_log() -> None:
