@@ -7,12 +7,12 @@ import json
 import stat
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import yaml
 
-from bucketingest_operator.kube.api import Api, ApiError, NotFound
+from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound
 from bucketingest_operator.kube.connection import NoCluster, find_configuration, kopf_connection
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, LEASES, PODS
 from support.operator.api_server import TOKEN, ApiServer, api_server
@@ -102,3 +102,20 @@ def test_without_a_cluster_the_error_says_what_to_set(tmp_path: Path, monkeypatc
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(NoCluster, match="Set KUBECONFIG"):
         asyncio.run(find_configuration())
+
+
+def test_a_deletion_names_the_uid_and_another_object_of_the_name_is_no_longer_there() -> None:
+    class Deleting(Api):
+        sent: dict[str, Any] | None = None
+
+        async def call(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+            self.sent = more["body"]
+            raise Conflict("the UID in the precondition is another", code=409)
+
+    api = Deleting()
+    with pytest.raises(NotFound):
+        asyncio.run(api.delete(PODS, "n", "p", uid="u"))
+    assert api.sent is not None
+    assert api.sent["preconditions"] == {"uid": "u"}
+    with pytest.raises(Conflict):
+        asyncio.run(api.delete(PODS, "n", "p"))
