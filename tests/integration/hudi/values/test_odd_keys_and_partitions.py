@@ -45,6 +45,7 @@ SMALL: Final = [0, -1, 2**31 - 1, -(2**31), None]
 DATES: Final = [date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31), date(1582, 10, 10), date(2024, 2, 29), None]
 TIMES: Final = [datetime(1970, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 1, 1, 1, 7, UTC)]
 DECIMALS: Final = [Decimal("0.00"), Decimal("-0.01"), Decimal("12.50"), Decimal("99999999.99"), None]
+SMALLEST: Final = [Decimal(0), Decimal("1E-18"), Decimal("-0.0000001"), Decimal("12345678901234567890.5"), None]
 FLAGS: Final = [True, False, None]
 KINDS: Final[dict[str, tuple[pa.DataType, list[Any], Callable[[random.Random], Any]]]] = {
     "s": (pa.string(), TEXTS, lambda chance: "".join(chance.choices("ab/%=:,. \\é4F{}", k=chance.randrange(1, 9)))),
@@ -53,6 +54,13 @@ KINDS: Final[dict[str, tuple[pa.DataType, list[Any], Callable[[random.Random], A
     "d": (pa.date32(), DATES, lambda chance: date(1970, 1, 1) + timedelta(chance.randrange(-700_000, 2_900_000))),
     "t": (pa.timestamp("us", "UTC"), TIMES, lambda chance: TIMES[0] + timedelta(microseconds=chance.randrange(2**50))),
     "c": (pa.decimal128(10, 2), DECIMALS, lambda chance: Decimal(chance.randrange(10**10)).scaleb(-2)),
+    "h": (pa.int16(), [0, -1, 2**15 - 1, -(2**15), None], lambda chance: chance.randrange(-(2**15), 2**15)),
+    "y": (pa.int8(), [0, -1, 2**7 - 1, -(2**7), None], lambda chance: chance.randrange(-(2**7), 2**7)),
+    "e": (
+        pa.decimal128(38, 18),
+        SMALLEST,
+        lambda chance: Decimal(chance.randrange(10 ** chance.randrange(1, 38))).scaleb(-18),
+    ),
     "b": (pa.bool_(), FLAGS, lambda chance: chance.choice(FLAGS)),
 }
 CASES: Final[dict[str, tuple[list[str], list[str], dict[str, bool]]]] = {
@@ -64,7 +72,11 @@ if "BUCKETINGEST_ODD_VALUES" in os.environ:
         {
             "text key and partition": (["s"], ["s"], {}),
             "text partition, column=value": (["n"], ["s"], {"hive": True}),
-            "all types": (["s", "n", "i", "d", "t", "c", "b"], ["s", "i", "d", "c", "b"], {}),
+            "all types": (
+                ["s", "n", "i", "h", "y", "d", "t", "c", "e", "b"],
+                ["s", "i", "h", "y", "d", "c", "e", "b"],
+                {},
+            ),
         }
     )
 

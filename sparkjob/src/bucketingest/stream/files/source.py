@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
@@ -14,7 +16,7 @@ from pyspark.sql.types import StructType
 from bucketingest.decode.ddl import UnreadableDdl, type_in_ddl
 from bucketingest.decode.ddl import columns_of as columns_of_ddl
 from bucketingest.decode.files.formats import SHOWS_COLUMNS, columns_of, is_splittable, reader_of, why_not
-from bucketingest.decode.files.parts import BadFile, Piece
+from bucketingest.decode.files.parts import BadFile, Part, Piece
 from bucketingest.decode.files.reader import FileReader
 from bucketingest.spec.fields.source import FilesSource
 from bucketingest.storage import open_storage
@@ -22,6 +24,9 @@ from bucketingest.stream.errors import InvalidTransform, NoSourceFiles
 from bucketingest.stream.files.opening import FileChanged, Opener
 from bucketingest.stream.files.planner import Listing
 from bucketingest.stream.files.source_file import is_local
+
+_NAMED_MAX: Final = 20
+"""Columns that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +79,26 @@ def look_at_files(source: FilesSource) -> str:
             with opener(piece) as file:
                 shown += f": {_beside(columns_of(file, first.path, source.format), columns)}"
         if columns is not None:
-            part = next(FileReader(columns, reader_of(source, columns)).read(piece, opener), None)
-            if part is not None and part.refused:
-                refused = part.refused[0]
-                shown += f"; {len(part.refused)} of its first records are no rows: {refused.place}: {refused.why}"
+            parts = FileReader(columns, reader_of(source, columns)).read(piece, opener)
+            shown += _first_records(parts, is_shown=source.format in SHOWS_COLUMNS)
     except (BadFile, FileChanged) as error:
         raise InvalidTransform(f"{listing.storage.url}/{first.path}: {_why(error)}") from error
+    return shown
+
+
+def _first_records(parts: Iterator[Part], *, is_shown: bool) -> str:
+    """Columns that the schema does not have, unless they are shown already, and what is no row."""
+    unknown: list[str] = []
+    for part in parts:
+        unknown += part.unknown
+        if part.rows.num_rows or part.refused:
+            break
+    else:
+        return "; it has no records"
+    shown = f"; not in schema: {', '.join(unknown[:_NAMED_MAX])}" if unknown and not is_shown else ""
+    if part.refused:
+        first = part.refused[0]
+        shown += f"; {len(part.refused)} of its first records are no rows: {first.place}: {first.why}"
     return shown
 
 
