@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bucketingest.decode.files import csv_rows, lines
@@ -205,3 +205,20 @@ def test_what_is_written_as_csv_is_read_as_it_was(table: list[tuple[str, str]]) 
     text = io.StringIO()
     csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(table)
     assert rows(parts(text.getvalue().encode(), TEXTS)) == table
+
+
+@given(
+    table=st.lists(st.tuples(st.sampled_from(["a", 'q"q', "l\nl", "a,b"]), st.sampled_from(["", "b"])), max_size=9),
+    end=st.sampled_from(["\n", "\r\n"]),
+    block=st.integers(16, 60),
+)
+@example(table=[("a", "b")] * 4, end="\r\n", block=19)  # a line feed alone is a block
+def test_wherever_the_blocks_of_a_file_end_its_rows_are_read(
+    table: list[tuple[str, str]], end: str, block: int
+) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator=end).writerows(table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "_BLOCK_BYTES", block)
+        found = rows(parts(text.getvalue().encode(), TEXTS, null="null"))
+    assert found == table
