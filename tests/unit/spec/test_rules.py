@@ -241,6 +241,16 @@ def test_an_iceberg_table_elsewhere_or_with_another_name_is_no_clash(problems: F
             id="dead letters in the table",
         ),
         pytest.param(
+            {
+                "spec.source": {"files": {"path": "/in", "format": "parquet"}},
+                "spec.format": None,
+                "spec.table.path": "/in/orders",
+            },
+            "spec.table.path: lies in the source's directory; allowed: a path outside of source.files.path /in: the job "
+            "would read what it writes",
+            id="table in the source",
+        ),
+        pytest.param(
             {"spec.checkpoint.path": "s3://lake/orders"},
             "spec.checkpoint.path: lies in the table; allowed: a path outside of table.path s3://lake/orders",
             id="checkpoint in the table",

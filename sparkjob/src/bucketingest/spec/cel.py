@@ -91,11 +91,11 @@ def _options_of(kind: str, names: Sequence[str]) -> CelRule:
     return CelRule(rule, f"options of {kind} are {', '.join(names)} only", ".options")
 
 
-def _outside_table(field: str) -> CelRule:
-    given = f"has(self.{field})"
-    inside = f"(self.{field} + '/').startsWith(self.table.path + '/')"
-    guard = " || ".join([f"!has(self.{field.rsplit('.', 1)[0]})", f"!{given}"]) if "source" in field else f"!{given}"
-    return CelRule(f"{guard} || !{inside}", f"{field} must lie outside of table.path", f".{field}")
+def _outside(field: str, directory: str) -> CelRule:
+    inside = f"(self.{field} + '/').startsWith(self.{directory} + '/')"
+    needed = [each for each in (field, directory) if each != "table.path"]
+    guard = " || ".join(f"!has(self.{'source.files' if 'source' in each else each})" for each in needed)
+    return CelRule(f"{guard} || !{inside}", f"{field} must lie outside of {directory}", f".{field}")
 
 
 def _longer_than_interval(field: str) -> CelRule:
@@ -135,9 +135,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             f"table.recordKey is required, or source.kafka.columns with {', '.join(PLACE)}",
             ".table",
         ),
-        _outside_table("source.files.path"),
-        _outside_table("errors.deadLetterPath"),
-        _outside_table("checkpoint.path"),
+        _outside("source.files.path", "table.path"),
+        _outside("errors.deadLetterPath", "table.path"),
+        _outside("checkpoint.path", "table.path"),
+        _outside("table.path", "source.files.path"),
+        _outside("errors.deadLetterPath", "source.files.path"),
         _longer_than_interval("health.maxCommitLag"),
         _longer_than_interval("health.maxInflightAge"),
         _longer_than_interval("slo.commitLatency"),

@@ -312,6 +312,12 @@ def _paths_apart(view: View) -> Iterator[Broken]:
         other = view.text(path)
         if other is not None and f"{other}/".startswith(f"{table}/"):
             yield Broken(tuple(path.split(".")), "lies in the table", f"a path outside of table.path {table}")
+    source = view.text("source.files.path")
+    for path in ("table.path", "errors.deadLetterPath"):
+        other = view.text(path)
+        if source is not None and other is not None and f"{other}/".startswith(f"{source}/"):
+            allowed = f"a path outside of source.files.path {source}: the job would read what it writes"
+            yield Broken(tuple(path.split(".")), "lies in the source's directory", allowed)
 
 
 def _lock_times(view: View) -> Iterator[Broken]:

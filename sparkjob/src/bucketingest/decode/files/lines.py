@@ -170,7 +170,7 @@ class TextSource(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """See io. Two bytes, if they are there: Arrow takes a line feed alone, behind a carriage return, for the end."""
+        """See io. Two bytes if they are there: Arrow takes a line feed alone, behind a carriage return, for the end."""
         while (size < 0 or len(self._left) < 2) and self._more():
             pass
         taken = self._left if size < 0 else self._left[:size]
