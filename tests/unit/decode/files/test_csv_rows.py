@@ -19,7 +19,7 @@ from bucketingest.decode.files.parts import BadFile, Part, Piece
 from bucketingest.decode.files.reader import FileReader
 
 COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int32())])
-TEXTS = pa.schema([("a", pa.string()), ("b", pa.string())])
+TEXTS = pa.schema([("first", pa.string()), ("second", pa.string())])
 
 
 def parts(text: bytes, columns: pa.Schema = COLUMNS, **options: Any) -> list[Part]:
@@ -57,6 +57,14 @@ def test_a_header_that_does_not_fit_refuses_the_file(text: bytes, why: str) -> N
 def test_without_a_header_the_first_line_is_a_row() -> None:
     assert rows(parts(b"a,1\nb,2")) == [("a", 1), ("b", 2)]
     assert rows(parts(b"")) == rows(parts(b"", has_header=True)) == rows(parts(b"\n", has_header=True)) == []
+
+
+@pytest.mark.parametrize("text", [b"id,n\na,1\n", b'"N", ID\n', b"n,id"])
+def test_a_header_that_nobody_has_told_of_refuses_the_file(text: bytes) -> None:
+    """Else it would be a row, and columns in another order would be swapped."""
+    with pytest.raises(BadFile, match=r"line 1 has the names of the columns: set options\.header"):
+        parts(text)
+    assert rows(parts(b"id\n", pa.schema([("id", pa.string())]))) == [("id",)], "one word may be a value"
 
 
 def test_quotes_are_as_rfc_4180_has_them_and_nothing_is_null_unless_in_quotes() -> None:
@@ -121,7 +129,7 @@ def test_text_behind_the_quote_that_ends_a_value_refuses_the_file(
     with pytest.raises(BadFile, match=f"line {line}: text behind the quote"):
         parts(text.encode(), TEXTS)
     with pytest.raises(BadFile, match=f"line {line + 1}: text behind the quote"):
-        parts(b"a,b\n" + text.encode(), TEXTS, has_header=True)
+        parts(b"first,second\n" + text.encode(), TEXTS, has_header=True)
 
 
 @given(pieces=st.lists(st.sampled_from(['""', "a", " ", '"', ",", "\n", "\r\n"]), max_size=25), block=st.integers(1, 9))

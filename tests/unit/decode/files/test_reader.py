@@ -52,6 +52,16 @@ def test_what_is_compressed_is_known_by_its_name_also_in_several_parts(ending: s
 def test_a_compression_that_is_not_read_is_refused() -> None:
     with pytest.raises(BadFile, match=r"files with the ending \.snappy are not read; compress it as"):
         rows(LINE, "x.snappy")
+    with pytest.raises(BadFile, match=r"files with the ending \.tar\.gz are not read"):
+        rows(LINE, "x.tar.gz")
+
+
+@pytest.mark.parametrize("content", [gzip.compress(LINE), bz2.compress(LINE), packed("zstd"), packed("lz4")])
+def test_a_text_that_is_compressed_without_saying_so_is_refused(content: bytes) -> None:
+    for reader in (JsonReader(COLUMNS), JsonReader(COLUMNS, is_multi_line=True), CsvReader(COLUMNS)):
+        found = FileReader(COLUMNS, reader).read(Piece(0, "x", 0, len(content)), lambda _: pa.BufferReader(content))
+        with pytest.raises(BadFile, match="is compressed, and its name does not say so: write it with the ending"):
+            list(found)
 
 
 def test_values_of_directories_are_columns_and_win() -> None:

@@ -10,6 +10,7 @@ import csv
 import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -179,20 +180,13 @@ class CsvReader:
     def _header(self, text: TextSource) -> list[str] | None:
         """Names of the file's columns as the schema has them; None if there is not even a header. Raises BadFile."""
         if not self.has_header:
+            self._check_first(text.first_line())
             return None if text.is_empty else list(self.columns.names)
         line = text.take_line()
         if line is None:
             return None
         try:
-            header = csv.reader(
-                [line.decode()],
-                delimiter=self.separator,
-                quotechar=self.quote or None,
-                escapechar=self.escape,
-                doublequote=self.escape is None,
-                strict=True,
-            )
-            found = next(header, [])
+            found = self._cells(line)
         except (UnicodeDecodeError, csv.Error) as error:
             raise BadFile(f"line 1: the header cannot be read: {error}. See options.encoding") from None
         known = {name.lower(): name for name in self.columns.names}
@@ -203,6 +197,25 @@ class CsvReader:
             wrong = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(twice)} more than once"
             raise BadFile(f"line 1: the header {wrong}; it is {', '.join(names)[:200]}. See options.header")
         return names
+
+    def _check_first(self, line: bytes) -> None:
+        """Raises BadFile for a header that nobody has told of: it would be a row, and other columns could be meant."""
+        with suppress(UnicodeDecodeError, csv.Error):
+            found = sorted(cell.strip().lower() for cell in self._cells(line))
+            if len(found) > 1 and found == sorted(name.lower() for name in self.columns.names):
+                raise BadFile("line 1 has the names of the columns: set options.header to true")
+
+    def _cells(self, line: bytes) -> list[str]:
+        """Of a header. Raises UnicodeDecodeError, csv.Error."""
+        form = csv.reader(
+            [line.decode()],
+            delimiter=self.separator,
+            quotechar=self.quote or None,
+            escapechar=self.escape,
+            doublequote=self.escape is None,
+            strict=True,
+        )
+        return next(form, [])
 
 
 @dataclass(frozen=True, slots=True)

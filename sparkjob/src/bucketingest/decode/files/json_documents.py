@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.decode.files.lines import LINE_BYTES_MAX, Lines, lines_of, text_in_utf8
-from bucketingest.decode.files.opening import is_compressed
+from bucketingest.decode.files.opening import check_text, is_compressed
 from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece, no_rows
 from bucketingest.decode.json.decoder import JsonDecoder
 
@@ -125,6 +125,7 @@ class JsonReader:
             yield from lines_of(file, piece, whole=is_compressed(piece.path))
             return
         text = _all_of(iter(lambda: file.read(LINE_BYTES_MAX), b"")).removeprefix(b"\xef\xbb\xbf")
+        check_text(text)
         if text.strip(_SPACE_BYTES):
             yield Lines(pa.array([text], pa.binary()), np.ones(1, np.int64), 0)
 

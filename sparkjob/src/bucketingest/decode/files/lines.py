@@ -14,11 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bucketingest.decode.files.opening import check_text
 from bucketingest.decode.files.parts import BadFile, Piece
 
 _BLOCK_BYTES: Final = 4 * 1024**2
 LINE_BYTES_MAX: Final = 256 * 1024**2
 """A longer line does not fit the memory of a task."""
+_HEAD_BYTES: Final = 16
+"""What shows a byte order mark, or that a file is compressed."""
 _FIRST_LINE_BYTES_MAX: Final = 1024**2
 _LINE_END: Final = re.compile(rb"[\r\n]")
 
@@ -92,6 +95,7 @@ def _blocks(file: pa.NativeFile, left: int | None, after: int) -> Iterator[Lines
         data = file.read(_BLOCK_BYTES)
         text = rest + data
         if is_first:
+            check_text(text)
             text = text.removeprefix(codecs.BOM_UTF8)
             is_first = False
         if not data:
@@ -129,8 +133,9 @@ class TextSource(io.RawIOBase):
         """`source`: a file, or its text in blocks."""
         self._next = iter(lambda: source.read(_BLOCK_BYTES), b"") if isinstance(source, pa.NativeFile) else source
         self._left = b""
-        while len(self._left) < len(codecs.BOM_UTF8) and self._more():
+        while len(self._left) < _HEAD_BYTES and self._more():
             pass
+        check_text(self._left)
         self._left = self._left.removeprefix(codecs.BOM_UTF8)
         self.look: Callable[[bytes], object] = len
         """Is given all that is read from now on, before it is."""
@@ -139,6 +144,13 @@ class TextSource(io.RawIOBase):
     def is_empty(self) -> bool:
         """Whether nothing is left."""
         return not self._left and not self._more()
+
+    def first_line(self) -> bytes:
+        """Without its end; it stays. Of a long one the start."""
+        while (end := _LINE_END.search(self._left)) is None and len(self._left) <= _FIRST_LINE_BYTES_MAX:
+            if not self._more():
+                return self._left
+        return self._left if end is None else self._left[: end.start()]
 
     def take_line(self) -> bytes | None:
         """The first line that has something, without its end; None if there is none. Raises BadFile."""
