@@ -246,8 +246,8 @@ def test_an_iceberg_table_elsewhere_or_with_another_name_is_no_clash(problems: F
                 "spec.format": None,
                 "spec.table.path": "/in/orders",
             },
-            "spec.table.path: lies in the source's directory; allowed: a path outside of source.files.path /in: the job "
-            "would read what it writes",
+            "spec.table.path: lies in the source's directory; allowed: a path outside of source.files.path /in: the "
+            "job would read what it writes",
             id="table in the source",
         ),
         pytest.param(
