@@ -106,6 +106,11 @@ POOLS: Final[Mapping[str, tuple[Any, ...]]] = {
         [{}],
         [{"hive": {"database": "a", "uri": "thrift://h:1"}}],
         [{"hive": {"database": "a", "uri": "thrift://h:1"}, "glue": {"database": "a"}}],
+        [{"glue": {"database": "a"}}, {"iceberg": {"type": "glue", "database": "a"}}],
+        [
+            {"hive": {"database": "a", "uri": "thrift://h:1"}},
+            {"iceberg": {"type": "hive", "database": "a", "uri": "thrift://h:1"}},
+        ],
     ),
     "errors.mode": ("deadLetter", "fail"),
     "errors.deadLetterPath": _PATH,
@@ -142,6 +147,16 @@ TOGETHER: Final[tuple[Mapping[str, Any], ...]] = (
     {"format": {"type": "avro", "schema": "{}"}, "format.timestamps": "millis"},
     {"table.index": {"type": "bucket", "inserts": "base"}},
     {"slo.readOptimizedFreshness": "1h", "services.mode": "off"},
+    {
+        "source": {"files": {"path": "s3://lake/in", "format": "parquet"}},
+        "format": None,
+        "table.path": "s3://lake/in/t",
+    },
+    {
+        "source": {"files": {"path": "s3://lake/in", "format": "parquet"}},
+        "format": None,
+        "errors.deadLetterPath": "s3://lake/in/bad",
+    },
     _APPEND,
     {**_APPEND, "format.envelope": {"type": "debezium"}},
     {**_APPEND, "table.deleteWhen": "c = 1"},
