@@ -72,6 +72,17 @@ def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [place, *(found for name, each in inner for found in _places(each, (*place, name)))][0 if place else 1 :]
 
 
+def _put(at: Any, place: tuple[Any, ...], value: Any) -> None:
+    """Put a value to a place, if an earlier one has not taken the place away."""
+    for step in place[:-1]:
+        try:
+            at = at[step]
+        except (KeyError, IndexError, TypeError):
+            return
+    if isinstance(at, dict) or (isinstance(at, list) and place[-1] in range(len(at))):
+        at[place[-1]] = value
+
+
 _VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [
         *(-1, 0, 2**53, 2**53 + 1, 10**4299, -(10**400), 1e10, 1e300, -1e300),
@@ -113,12 +124,7 @@ def test_every_field_of_a_report_is_short_and_plain_and_fits_the_status(place: t
 def test_no_report_ends_a_pass_or_a_scrape(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     forged = json.loads(json.dumps(_WHOLE))
     for place, value in changes:
-        at = forged
-        for step in place[:-1]:
-            inner = at.get(step) if isinstance(at, dict) else at[step] if step < len(at) else None
-            at = inner if isinstance(inner, (dict, list)) else {}
-        if isinstance(at, dict) or place[-1] < len(at):
-            at[place[-1]] = value
+        _put(forged, place, value)
     try:
         said = ProgressReport.model_validate_json(json.dumps(forged))
     except (ValidationError, ValueError):
