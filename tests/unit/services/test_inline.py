@@ -104,6 +104,17 @@ def test_the_table_is_looked_at_again_when_the_oldest_log_file_is_due() -> None:
     assert services.is_due(), "sooner than after LOOK_EVERY"
 
 
+def test_after_a_compaction_the_table_is_looked_at_when_the_next_log_file_can_be_due() -> None:
+    job = Job()
+    services = job.services(CompactionTriggers(1, None, timedelta(seconds=45)))
+    job.now += FIRST_LOOK.total_seconds()
+    while services.is_due():
+        services.step()
+    assert job.compactions == 1
+    job.now += 45
+    assert services.is_due(), "a promise of a minute does not wait for LOOK_EVERY as well"
+
+
 def test_no_partition_is_listed_between_micro_batches() -> None:
     job = Job()
     services = job.services(own_storage=Unlisted(job.table.storage))

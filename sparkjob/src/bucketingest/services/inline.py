@@ -22,13 +22,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.table.file_view import Group
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.clustering.inline import InlineClustering, Made
 from bucketingest.services.clustering.propose import ClusteringLook
@@ -154,10 +155,10 @@ class InlineServices:
             raise
         except PlanOutdated as error:
             log.info("compaction not requested", extra={"reason": str(error)})
-            self._look_again(LOOK_EVERY)
+            self._look_again(self._rest())
         except RoundEnded as error:
             log.warning("compaction interrupted", extra={"reason": str(error)})
-            self._look_again(LOOK_EVERY)
+            self._look_again(self._rest())
         except BucketIngestError as error:
             self._fail(error)
         except Exception as error:
@@ -225,12 +226,13 @@ class InlineServices:
         else:
             self._look_again(self._rest())
 
-    def _rest(self) -> timedelta:
-        """Until the next look, where nothing is due."""
+    def _rest(self, merged_to: datetime | None = None) -> timedelta:
+        """Until the next look, where nothing is due. `merged_to`: no log file is older, as a compaction has just ended
+        that was requested then.
+        """
         backlog = self._report.backlog
-        if self._triggers is None or backlog is None:
-            return LOOK_EVERY
-        return look_after(backlog.oldest_at, self._triggers, utc_now(), LOOK_EVERY)
+        oldest_at = merged_to if merged_to is not None or backlog is None else backlog.oldest_at
+        return LOOK_EVERY if self._triggers is None else look_after(oldest_at, self._triggers, utc_now(), LOOK_EVERY)
 
     def _begin_clustering(self, look: ClusteringLook) -> None:
         """Start the clustering that is due."""
@@ -239,7 +241,7 @@ class InlineServices:
         if look.plan is not None and self._clustering is not None and not self._leaves_compaction:
             work = self._clustering.begin(look.plan)
         if work is None:
-            self._look_again(LOOK_EVERY)
+            self._look_again(self._rest())
         else:
             self._worker, self._makes_groups = self._start(work), True
 
@@ -251,7 +253,7 @@ class InlineServices:
             self._superseded_at = self._forward()
             self._look()  # for the next one
         else:
-            self._look_again(LOOK_EVERY)
+            self._look_again(self._rest())
 
     def _look(self, found: Ready | Swept | None = None) -> None:
         if self._clustering is not None:
@@ -284,7 +286,8 @@ class InlineServices:
                 wish = None if self._clustering is None else self._clustering.wish()
                 self._worker = self._start(Propose(self._storage, self._triggers, self._skipped(), wish))
         else:
-            self._look_again(LOOK_EVERY)
+            ended = isinstance(state, Ended) and state.end is End.COMPLETED
+            self._look_again(self._rest(parse_time(state.compaction)) if ended else LOOK_EVERY)
 
     def _tidy_up(self) -> None:
         assert self._tidy is not None, "it is due"
