@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import duckdb_ext
+import polars as pl
 import pyarrow as pa
 from hudi import HudiReadOptions, HudiTableBuilder
 from pyiceberg.catalog import Catalog, load_catalog
@@ -18,6 +22,8 @@ from bucketingest.catalog.sync import Changes
 from bucketingest.catalog.table_state import TableState
 from bucketingest.spec.fields.catalogs import IcebergCatalog
 from bucketingest.storage import open_storage
+
+os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # its own planner is another package
 
 
 @dataclass
@@ -80,12 +86,33 @@ class IcebergLake:
         """What PyIceberg reads."""
         return in_order(self.table.scan().to_arrow())
 
+    def rows_of_duckdb(self) -> list[dict[str, Any]]:
+        """What DuckDB reads, which plans and reads by itself."""
+        place = self.table.metadata_location.removeprefix("file://")
+        return in_order(duckdb_with_iceberg().sql(f"SELECT * FROM iceberg_scan('{place}')").to_arrow_table())
+
+    def rows_of_polars(self) -> list[dict[str, Any]]:
+        """What Polars reads: the plan is PyIceberg's."""
+        shown = pl.scan_iceberg(self.table.metadata_location, reader_override="native").collect()
+        return in_order(shown.to_arrow())
+
     def base_rows(self) -> list[dict[str, Any]]:
         """What hudi-rs reads of base files."""
         builder = HudiTableBuilder.from_base_uri(str(self.base))
         table = builder.with_option("hoodie.read.use.read_optimized.mode", "true").build()
         batches = table.read(HudiReadOptions())
         return in_order(pa.Table.from_batches(batches)) if batches else []
+
+
+@cache
+def duckdb_with_iceberg() -> duckdb.DuckDBPyConnection:
+    """Its extensions are packages of their own, and nothing is downloaded."""
+    (folder,) = duckdb_ext.__path__
+    settings: dict[str, Any] = {"extension_directory": f"{folder}/extensions", "autoinstall_known_extensions": "false"}
+    connection = duckdb.connect(config=settings)
+    for name in ("avro", "iceberg"):
+        connection.load_extension(name)
+    return connection
 
 
 def in_order(rows: pa.Table) -> list[dict[str, Any]]:
