@@ -36,9 +36,13 @@ def metastore(oracle_environment: OracleEnvironment, tmp_path_factory: pytest.Te
 
 
 def sync(metastore: Metastore, storage: Storage, name: str, database: str = "default") -> str:
+    return str(sync_table(storage, state_of(storage), target(metastore, name, database)))
+
+
+def state_of(storage: Storage) -> TableState:
     state = TableState.read(storage)
     assert state is not None
-    return str(sync_table(storage, state, target(metastore, name, database)))
+    return state
 
 
 def target(metastore: Metastore, name: str, database: str = "default") -> HudiTarget:
@@ -72,6 +76,7 @@ def test_changes_reach_the_metastore_and_what_it_refuses_is_said(metastore: Meta
     table.write(tmp_path, pa.schema([*SCHEMA, ("note", pa.string())]), ("b",))
     assert sync(metastore, storage, "moving") == "altered moving_ro, moving_rt, moving; 3 partitions added"
     assert sync(metastore, storage, "moving") == "nothing to do"
+    sync_table(storage, state_of(storage), target(metastore, "moving"), paths={"a"})  # it is there
 
     with closing(metastore.connect()) as catalog:
         shown = registered(catalog, "moving", tmp_path)
@@ -84,11 +89,9 @@ def test_changes_reach_the_metastore_and_what_it_refuses_is_said(metastore: Meta
         assert found is not None
         narrow = replace(found, columns=found.columns[:-1])
         catalog.correct(narrow, {("a",): f"file:{tmp_path}/elsewhere", ("b",): f"file:{tmp_path}/b"})
-    state = TableState.read(storage)
-    assert state is not None
     assert sync(metastore, storage, "moving") == "nothing to do"
     for told in ("2 partitions corrected", "nothing to do"):
-        assert str(sync_table(storage, state, target(metastore, "moving"), check=True)) == told
+        assert str(sync_table(storage, state_of(storage), target(metastore, "moving"), check=True)) == told
     with closing(metastore.connect()) as catalog:
         assert registered(catalog, "moving", tmp_path) == shown
 

@@ -19,6 +19,8 @@ class MemoryCatalog:
     columns_of: dict[tuple[str, Values], tuple[Column, ...]] = field(default_factory=dict)
     """Of partitions that have others than their table."""
     changes: list[str] = field(default_factory=list)
+    lists: list[str] = field(default_factory=list)
+    """Tables of which all partitions were asked for."""
     fails_after: int | None = None
     """After so many changes every change fails."""
     where: str = "memory"
@@ -42,6 +44,7 @@ class MemoryCatalog:
         self.partitions_of.pop(name, None)
 
     def partitions(self, table: CatalogTable) -> set[Values]:
+        self.lists.append(table.name)
         return set(self.partitions_of[table.name])
 
     def add(self, table: CatalogTable, partitions: Mapping[Values, str]) -> None:

@@ -34,7 +34,7 @@ class Changes:
     altered: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     partitions: int = 0
-    """Added, over all its tables."""
+    """Added, over all its tables. Those that a commit wrote to count also if they were there."""
     corrected: int = 0
     """Partitions that were registered with another place, format or columns, over all its tables."""
     files_added: int = 0
@@ -141,8 +141,9 @@ def sync_table(
     dry_run: bool = False,
     check: bool = False,
 ) -> Changes:
-    """Register what the catalog lacks. `paths`: the only partitions that may be new; None, or where a table is not
-    there any more: all folders are compared. `check`: the partitions that are there too, with place and columns.
+    """Register what the catalog lacks. `paths`: the only partitions that may be new, which are added without a look at
+    what is there: an addition may be repeated, and a list of all costs more with each partition. None, or where a table
+    is not there any more: all folders are compared. `check`: the partitions that are there too, with place and columns.
 
     Raises CatalogUnavailable and CatalogRefused. What was done before stays: the same again goes on from there.
     """
@@ -153,14 +154,15 @@ def sync_table(
         for table in tables:  # all are checked before one is changed
             if (there := found[table.name]) is not None:
                 check_ours(table, there, client.where)
-        if None in found.values():
+        if check or None in found.values():
             paths = None
         read = client.registered if check else lambda table: dict.fromkeys(client.partitions(table))
         known: dict[str, Mapping[Values, CatalogPartition | None]] = {
-            table.name: read(table) if table.partition_keys and found[table.name] else {} for table in tables
+            table.name: read(table) if paths is None and table.partition_keys and found[table.name] else {}
+            for table in tables
         }
         trusted = set[Values]() if check else set.intersection(*(set(each) for each in known.values()))
-        partitions = _partitions(storage, state, None if check else paths, trusted)
+        partitions = _partitions(storage, state, paths, trusted)
         for table in tables:
             there, registered = found[table.name], known[table.name]
             missing = {values: where for values, where in partitions.items() if values not in registered}

@@ -286,8 +286,8 @@ class InlineServices:
                 wish = None if self._clustering is None else self._clustering.wish()
                 self._worker = self._start(Propose(self._storage, self._triggers, self._skipped(), wish))
         else:
-            ended = isinstance(state, Ended) and state.end is End.COMPLETED
-            self._look_again(self._rest(parse_time(state.compaction)) if ended else LOOK_EVERY)
+            merged_to = parse_time(state.compaction) if state is not None and state.end is End.COMPLETED else None
+            self._look_again(LOOK_EVERY if merged_to is None else self._rest(merged_to))
 
     def _tidy_up(self) -> None:
         assert self._tidy is not None, "it is due"
