@@ -17,8 +17,8 @@ from support.simulation.world import Actor
 _PROCESSES_MAX: Final = 40
 _CALM_AFTER: Final = 20
 """Processes after which no more faults happen: then one must succeed."""
-_MANY: Final = 10
-"""So many times more where each row is an instant."""
+_MANY: Final = 20
+"""So many times more where each row is an instant, and all may come again."""
 _WRONG_CLOCK: Final = 1
 """Which process has a wrong clock, if one has."""
 _NO_PROPERTIES: Final = "hoodie.properties is missing"

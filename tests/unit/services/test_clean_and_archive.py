@@ -12,6 +12,8 @@ from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import archived_instants
 from bucketingest.hudi.history.manifest import VERSION_PATH
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.naming import LogFileName, join
+from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
@@ -32,6 +34,7 @@ from support.tables.other_writers import (
     earlier,
     finish_clean,
     later,
+    next_time,
     plan_clean,
     roll_back_completed,
     switch_on_metadata_table,
@@ -254,6 +257,39 @@ def test_a_renamed_pipeline_does_not_keep_the_compactions_after_it() -> None:
     table.attempt()
     assert not [why for why in archived(table) if "shop/old" in why]
     assert len([each for each in table.timeline().completed if each.action == COMMIT]) == 1
+
+
+def test_a_late_file_of_another_writers_instant_that_was_rolled_back_goes() -> None:
+    """That writer was cut off, and put it after the rollback. Archived, it would be visible; left, it keeps the archive
+    for ever.
+    """
+    table = TestTable()
+    table.attempt(pipeline="shop/old").run(offsets(0, 1), [row("old")])
+    dead = earlier(next_time(table))  # the rollback takes the next one
+    roll_back_completed(table, dead)
+    years(table)
+    group = next(iter(load_file_view(table.storage, table.timeline()).groups))
+    late = join(group.partition_path, str(LogFileName(group.file_id, dead, 1, "1-1-1")))
+    table.storage.create(late, b"")
+    rows = snapshot(table.storage)
+    clean(guarded(table), NOTHING)
+    table.attempt()
+    assert not [why for why in archived(table) if "left a file" in why]
+    assert dead < (table.timeline().first_active or "")
+    assert not table.storage.exists(late)
+    assert snapshot(table.storage) == rows
+
+
+def test_a_file_of_an_archived_instant_that_a_rollback_names_stays() -> None:
+    """Its rows count until the pipeline has ingested them again."""
+    table = TestTable()
+    years(table)
+    clean(guarded(table), NOTHING)
+    table.attempt()
+    archive_old(guarded(table), AT_ONCE)
+    taken = archived_instants(table.storage)[0].request_time
+    roll_back_completed(table, taken)
+    assert taken not in held_back(table.storage, utc_now()).aborted
 
 
 def test_an_aborted_instant_of_a_renamed_pipeline_stays_for_a_day() -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from bucketingest.hudi.damage.compare import Damaged
 from bucketingest.hudi.damage.look import damage_of_table
-from bucketingest.hudi.history.archived import hidden_writes
+from bucketingest.hudi.history.archived import archived_completion_times, hidden_writes
 from bucketingest.hudi.history.manifest import load_manifest
 from bucketingest.hudi.history.writer import settle
 from bucketingest.hudi.plans.clean_plan import read_clean_plan
@@ -160,6 +160,8 @@ def held_back(storage: Storage, now: datetime, damaged: Collection[Damaged] = ()
         journal = Journal(storage, pipeline)
         kept |= dict(_kept(journal, timeline, rollbacks, now))
         aborted.update(journal.aborted())
+    named = {time for targets in rollbacks.values() for time in targets}
+    aborted |= named - archived_completion_times(storage, named).keys()
     aborted -= {instant.request_time for instant in timeline.instants}
     kept |= {each.file.instant: f"its data file {each.file.path} is damaged" for each in damaged}
     hidden = max(hidden_writes(storage, timeline), default="")

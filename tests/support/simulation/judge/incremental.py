@@ -41,12 +41,15 @@ def changes(table: Snapshot, begin: str, end: str) -> Shown:
 
 
 def before(table: Snapshot, end: str) -> Snapshot:
-    """The table as a reader sees it that travels back to this completion time."""
+    """The table as a reader sees it that travels back to this completion time. It takes all that is older than the
+    first active instant for archived, also what another writer that was cut off put there after its rollback.
+    """
     instants = table.instants
     completed = {time: each for time, each in instants.completed.items() if each.completion_time <= end}
     replaced = {group for each in completed.values() for group in each.replaces}
-    files = tuple(file for file in table.files if file.instant in completed)
-    known = replace(instants, completed=completed, replaced=frozenset(replaced), compactions={}, first_active="")
+    late = {file.instant for file in table.files if file.instant < instants.first_active} - instants.completed.keys()
+    files = tuple(file for file in table.files if file.instant in completed or file.instant in late)
+    known = replace(instants, completed=completed, replaced=frozenset(replaced), compactions={})
     return replace(table, instants=known, files=files)
 
 

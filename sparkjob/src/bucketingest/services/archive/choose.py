@@ -67,7 +67,9 @@ class Held:
     retired: Collection[str] = ()
     """Pipelines whose position was written elsewhere."""
     aborted: Collection[str] = ()
-    """Instants of pipelines that were aborted and are not on the timeline: a file of one comes late, and goes."""
+    """Instants that a pipeline aborted, or that a rollback names and nobody archived, and that are not on the timeline:
+    a file of one comes late, and goes.
+    """
     looked_at: Collection[str] = ()
     """Cleans of whole partitions that completed lately: pipelines must see them, to ingest again what they deleted."""
     hidden: str = ""
