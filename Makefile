@@ -1,4 +1,5 @@
 # Everything a developer runs. A fresh machine needs python3.11 or newer, java 17, mvn, go, git and make; make installs the rest.
+# One test, that with Trino, needs java 25 too.
 # Environments, downloads and builds are reused until their inputs change.
 
 .DEFAULT_GOAL := help
@@ -14,7 +15,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.version_info < (3, 11) and sys.exit(1); print(sys.executable)' 2>/dev/null && break; done)
 $(if $(PYTHON),,$(error Python 3.11 or newer is missing. On Debian or Ubuntu: sudo apt-get install python3 python3-venv))
 
-# CACHE, CONNECTORS, KAFKA_BROKER, APICURIO_REGISTRY, HUDI_BUNDLE, SPARK_PROTOBUF, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
+# CACHE, CONNECTORS, KAFKA_BROKER, APICURIO_REGISTRY, TRINO, HUDI_BUNDLE, SPARK_PROTOBUF, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
 $(foreach line,$(shell $(PYTHON) tools/devservers/locations.py),$(eval $(line)))
 
 UV_VERSION := 0.13.8
@@ -239,7 +240,7 @@ clean-cache: ## remove downloads and builds from the cache folder
 ##@ Download and build, into ~/.cache/bucketingest
 
 .PHONY: test-deps
-test-deps: java connectors kafka-broker apicurio-registry versitygw prometheus oracle helm $(CLASS_ARCHIVE) ## all of these that the tests need
+test-deps: java connectors kafka-broker apicurio-registry trino versitygw prometheus oracle helm $(CLASS_ARCHIVE) ## all of these that the tests need
 
 .PHONY: connectors
 connectors: $(CONNECTORS)/.ready ## jars: Kafka source and Avro for PySpark 4.2
@@ -249,6 +250,9 @@ kafka-broker: $(KAFKA_BROKER)/.ready ## jars: a Kafka broker
 
 .PHONY: apicurio-registry
 apicurio-registry: $(APICURIO_REGISTRY)/.ready ## a schema registry
+
+.PHONY: trino
+trino: $(TRINO)/.ready ## a Trino server; it runs on Java 25
 
 .PHONY: kafka-spark-3.5
 kafka-spark-3.5: $(KAFKA_SPARK_3_5)/.ready ## jars: Kafka source and from_avro for PySpark 3.5 (benchmarks of Hudi's writer)
@@ -289,6 +293,16 @@ $(KAFKA_BROKER)/.ready: tools/jars/kafka-broker/pom.xml | mvn
 $(APICURIO_REGISTRY)/.ready: tools/jars/apicurio-registry/pom.xml | mvn
 	rm -rf $(@D)
 	mvn -B -q -f $< dependency:unpack-dependencies -DoutputDirectory=$(@D)
+	touch $@
+# Its archive has fifty plugins, with links between their jars: only tar unpacks these.
+$(TRINO)/.ready: tools/jars/trino/pom.xml | mvn
+	rm -rf $(@D)
+	mkdir -p $(@D)/all $(@D)/plugin
+	mvn -B -q -f $< dependency:copy-dependencies -DoutputDirectory=$(@D)/all
+	tar -xzf $(@D)/all/*.tar.gz -C $(@D)/all --strip-components=1
+	mv $(@D)/all/lib $(@D)
+	mv $(@D)/all/plugin/hudi $(@D)/all/plugin/iceberg $(@D)/plugin
+	rm -rf $(@D)/all
 	touch $@
 $(KAFKA_SPARK_3_5)/.ready: tools/jars/kafka-spark-3.5/pom.xml | mvn
 	$(copy_jars)

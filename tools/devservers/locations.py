@@ -36,6 +36,11 @@ def apicurio_registry() -> Path:
     return cache_folder() / "jars" / "apicurio-registry-2.6.13"
 
 
+def trino() -> Path:
+    """Folder of a Trino server with the plugins that the tests use."""
+    return cache_folder() / "jars" / "trino-476"
+
+
 def hudi_bundle() -> Path:
     """Apache Hudi's Spark bundle for PySpark 3.5, one jar."""
     return cache_folder() / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
@@ -71,6 +76,7 @@ ENTRIES = {
     "connectors": connectors,
     "kafka-broker": kafka_broker,
     "apicurio-registry": apicurio_registry,
+    "trino": trino,
     "hudi-bundle": hudi_bundle,
     "spark-protobuf": spark_protobuf,
     "kafka-spark-3.5": kafka_spark_3_5,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from bucketingest.hudi.naming import PROPERTIES_PATH
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import open_storage
 
@@ -19,18 +22,26 @@ class LakeRun:
     """Input, resource and table below one folder."""
 
     folder: Path
+    place: str = ""
+    """Of the table; below the folder if empty."""
+    services: Mapping[str, Any] = field(default_factory=lambda: {"mode": "off"})
     files: int = 0
+
+    @property
+    def table(self) -> str:
+        """Its URL."""
+        return self.place or f"{self.folder}/orders"
 
     def describe(self, catalogs: list[dict[str, Any]]) -> Path:
         """Write the resource."""
         (self.folder / "in").mkdir()
         source = {"files": {"path": f"{self.folder}/in", "format": "parquet", "maxFilesPerTrigger": 1}}
-        table = {"path": f"{self.folder}/orders", "recordKey": ["id"], "partitionBy": ["region"]}
+        table = {"path": self.table, "recordKey": ["id"], "partitionBy": ["region"]}
         spec = {
             "source": source,
             "table": {**table, "orderingField": "seq", "index": {"buckets": 1}},
             "commit": {"mode": "checkpoint", "trigger": "100ms"},
-            "services": {"mode": "off"},
+            "services": dict(self.services),
             "catalogs": catalogs,
         }
         resource = {"apiVersion": "bucketingest.dev/v1alpha1", "kind": "BucketIngest", "metadata": {"name": "orders"}}
@@ -48,7 +59,8 @@ class LakeRun:
 
     def is_committed(self) -> bool:
         """Whether every file is."""
-        place = self.folder / "orders"
-        if not (place / ".hoodie").exists():
+        storage = open_storage(self.table)
+        if not storage.exists(PROPERTIES_PATH):
             return False
-        return len(Timeline.load(open_storage(str(place))).completed_commits) == self.files
+        deltas = [each for each in Timeline.load(storage).completed_commits if each.action == DELTA_COMMIT]
+        return len(deltas) == self.files

@@ -1,0 +1,109 @@
+"""Trino finds a table by its name while a job runs, with partitions that appear, and reads exactly the base files."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bucketingest.catalog.iceberg.base_files import base_files, row_counts
+from bucketingest.exit_codes import ExitCode
+from bucketingest.hudi.naming import PROPERTIES_PATH
+from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.storage import open_storage
+from devservers.s3 import S3Server
+from devservers.trino import TrinoError, TrinoServer
+from support.catalogs.glue_server import running_glue
+from support.catalogs.lake_run import LakeRun
+from support.jobs.command_process import CommandProcess
+
+FED = (("a", "b"), ("b", "c"))
+TABLES = ("hudi.lake.orders", "hudi.lake.orders_ro", "hudi.lake.orders_rt", "iceberg.lake.orders_ice")
+
+
+def test_it_reads_the_base_files_of_hudi_and_iceberg_by_name_while_a_job_runs(
+    s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = s3_server.create_bucket("trino")
+    with running_glue() as (endpoint, _), TrinoServer(catalogs(s3_server, endpoint)) as trino:
+        for name, value in environment(s3_server, endpoint).items():
+            monkeypatch.setenv(name, value)
+        run = LakeRun(tmp_path, f"{bucket}/orders", {"mode": "inline", "compaction": {"logFiles": 2, "logPercent": 1}})
+        iceberg = {"type": "glue", "warehouse": f"{bucket}/ice", "database": "lake", "table": "orders_ice"}
+        file = run.describe([{"glue": {"region": S3Server.region, "database": "lake"}}, {"iceberg": iceberg}])
+        with CommandProcess("run", file, log=tmp_path / "log") as process:
+            expected: list[tuple[Any, ...]] = []
+
+            def everything_is_merged() -> bool:
+                return merged_rows(run.table) == len(expected)
+
+            def everything_is_counted() -> bool:
+                return {counted(trino, table) for table in TABLES} == {len(expected)}
+
+            for regions in FED:
+                run.feed(*regions)
+                expected += [(f"{run.files}-{region}", region, run.files) for region in regions]
+                process.wait_until(everything_is_merged)
+                process.wait_until(everything_is_counted)
+                for table in TABLES:
+                    assert sorted(map(tuple, trino.query(f"SELECT id, region, seq FROM {table}"))) == sorted(expected)
+                    of_one = trino.query(f"SELECT count(*) FROM {table} WHERE region = '{regions[0]}'")
+                    assert of_one == [[sum(region == regions[0] for _, region, _ in expected)]]
+            process.signal(signal.SIGINT)
+            assert process.wait() == ExitCode.OK, process.output
+
+
+def merged_rows(table: str) -> int:
+    """Rows of the base files that are completed now."""
+    storage = open_storage(table)
+    if not storage.exists(PROPERTIES_PATH):
+        return 0
+    timeline = Timeline.load(storage)
+    return sum(row_counts(storage, timeline, base_files(storage, timeline).values()).values())
+
+
+def counted(trino: TrinoServer, table: str) -> int:
+    """Rows that Trino sees; none if it does not find the table."""
+    try:
+        ((count,),) = trino.query(f"SELECT count(*) FROM {table}")
+    except TrinoError as error:
+        if "does not exist" not in str(error):
+            raise
+        return 0
+    return int(count)
+
+
+def catalogs(s3: S3Server, glue: str) -> dict[str, dict[str, str]]:
+    """Trino's, all in the same Glue."""
+    common = {
+        "hive.metastore.glue.region": s3.region,
+        "hive.metastore.glue.endpoint-url": glue,
+        "hive.metastore.glue.aws-access-key": s3.access_key,
+        "hive.metastore.glue.aws-secret-key": s3.secret_key,
+        "fs.native-s3.enabled": "true",
+        "s3.endpoint": s3.endpoint,
+        "s3.region": s3.region,
+        "s3.path-style-access": "true",
+        "s3.aws-access-key": s3.access_key,
+        "s3.aws-secret-key": s3.secret_key,
+    }
+    return {
+        "hudi": {"connector.name": "hudi", "hive.metastore": "glue", **common},
+        "iceberg": {"connector.name": "iceberg", "iceberg.catalog.type": "glue", **common},
+    }
+
+
+def environment(s3: S3Server, glue: str) -> dict[str, str]:
+    """What the job is given."""
+    properties = {
+        "S3__ENDPOINT": s3.endpoint,
+        "S3__ACCESS_KEY_ID": s3.access_key,
+        "S3__SECRET_ACCESS_KEY": s3.secret_key,
+        "S3__REGION": s3.region,
+        "GLUE__ENDPOINT": glue,
+        "GLUE__REGION": s3.region,
+    }
+    of_iceberg = {f"PYICEBERG_CATALOG__DEFAULT__{name}": value for name, value in properties.items()}
+    return {**s3.environment, "AWS_ENDPOINT_URL_GLUE": glue, **of_iceberg}
