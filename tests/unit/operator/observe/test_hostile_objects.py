@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
 from typing import Any, Final, cast
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketingest.spec.model import KIND
+from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.kube.api import Api
 from bucketingest_operator.kube.kinds import PODS
 from bucketingest_operator.kube.mirror import Mirror
@@ -99,6 +101,20 @@ def test_a_spec_that_cannot_be_read_is_an_invalid_spec(spec: Object, word: str) 
     assert found is not None
     assert found.wanted is None
     assert any(word in f"{each.field} {each.wrong}" for each in found.problems), found.problems
+
+
+@pytest.mark.parametrize("name", POD_STATUSES)
+def test_no_text_of_a_pod_moves_a_terminals_cursor(name: str) -> None:
+    found = Readers(Unreadable()).pod(made("driver", status=POD_STATUSES[name]))
+    if found is not None:
+        assert all(each == plain(each) for each in _texts(asdict(found)))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ():
+        yield from _texts(each)
 
 
 def test_whatever_a_spec_does_to_its_reader_it_is_an_invalid_spec(monkeypatch: pytest.MonkeyPatch) -> None:
