@@ -34,7 +34,8 @@ from bucketingest.storage import open_storage
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.write_status import WriteStatus
-from support.tables.local_writer import LocalWriter, run_tasks
+from bucketingest.write.writer import run_tasks
+from support.tables.local_writer import LocalWriter
 
 _MILLISECONDS: Final = 1000.0
 _FACTOR: Final = 10

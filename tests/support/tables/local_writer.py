@@ -1,19 +1,16 @@
-"""The whole write path without Spark: what the query does with a micro-batch, done in this process.
+"""The whole write path without Spark, with every setting that a test needs: no lease, Hudi's lock, more map tasks.
 
-The map tasks' packing, the shuffle, the write tasks and the coordinator are the project's own; only the engine between
-them is replaced, by a sort and a filter. So a test of tables needs no second JVM.
+So a test of tables needs no second JVM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bucketingest.hudi.rollback.rollback import Lock
 from bucketingest.hudi.table.checks import refuse_changed_table
@@ -26,11 +23,9 @@ from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings, 
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.open_table import open_table
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
-from bucketingest.write.rows.bucket_writer import write_task
-from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
-from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
+from bucketingest.write.rows.write_status import WriteStatus
+from bucketingest.write.writer import run_tasks
 from support.tables.services.compactions import compact
-from support.tables.write_plans import owned
 
 PIPELINE = "test"
 
@@ -100,7 +95,8 @@ class LocalWriter:
         """What the tasks of a micro-batch do: pack, shuffle, write."""
         if self.deleted is not None:
             rows = rows.append_column(DELETE_COLUMN, rows[self.deleted])
-        return run_tasks(rows, self.plan(assignment), map_tasks=self.map_tasks, batch_rows=self.batch_rows)
+        plan = self.plan(assignment)
+        return run_tasks(rows.select(plan.schema.names), plan, map_tasks=self.map_tasks, batch_rows=self.batch_rows)
 
     def plan(self, assignment: Assignment) -> WritePlan:
         """What the tasks of a micro-batch are given."""
@@ -120,21 +116,3 @@ class LocalWriter:
             file_ids=assignment.file_ids,
             partitions=assignment.partitions,
         )
-
-
-def run_tasks(rows: pa.Table, plan: WritePlan, *, map_tasks: int = 2, batch_rows: int = 10_000) -> list[WriteStatus]:
-    """All tasks of a micro-batch, one after the other; what the write tasks report. Columns of the rows: the plan's."""
-    packed = pa.Table.from_batches(_packed(rows, plan, map_tasks, batch_rows), SHUFFLE_SCHEMA)
-    if plan.is_global:
-        packed = owned(packed, plan)
-    statuses: list[WriteStatus] = []
-    for task in range(plan.tasks):
-        share = packed.filter(pc.field("route") == task).sort_by([(name, "ascending") for name in SHUFFLE_ORDER])
-        statuses += statuses_from_arrow(pa.Table.from_batches(write_task(share.to_batches(), plan, task)))
-    return statuses
-
-
-def _packed(rows: pa.Table, plan: WritePlan, map_tasks: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    share = -(-rows.num_rows // map_tasks)
-    for task in range(map_tasks):
-        yield from pack(rows.slice(task * share, share).to_batches(batch_rows), plan, task)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bucketingest.hudi.bucket_rules.counts import BucketCounts
 from bucketingest.hudi.log.reader import Delete, LogContent, read_log
@@ -19,11 +18,11 @@ from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.row_rules import row_rules
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.moving.key_owner import own_keys
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.bucket_writer import BucketWriter
-from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
+from bucketingest.write.rows.shuffle import SHUFFLE_SCHEMA, pack
 from bucketingest.write.rows.write_status import WriteStatus
+from bucketingest.write.writer import at_owners, share_of
 
 INSTANT = "20261121080000000"
 SCHEMA = pa.schema(
@@ -82,26 +81,12 @@ def packed(map_tasks: Sequence[Iterable[pa.RecordBatch]], plan: WritePlan) -> pa
     return pa.Table.from_batches(sent, SHUFFLE_SCHEMA)
 
 
-def share_of(task: int, sent: pa.Table) -> list[pa.RecordBatch]:
-    """What the shuffle hands to one write task, in its order."""
-    share = sent.filter(pc.equal(sent["route"], task))
-    return share.sort_by([(name, "ascending") for name in SHUFFLE_ORDER]).to_batches()
-
-
-def owned(sent: pa.Table, plan: WritePlan) -> pa.Table:
-    """What the owners of keys send into the second shuffle, in a table in which a key is in one partition only."""
-    again = [each for task in range(plan.tasks) for each in own_keys(share_of(task, sent), plan, task)]
-    return pa.Table.from_batches(again, SHUFFLE_SCHEMA)
-
-
 def write(
     rows: Sequence[dict[str, Any]] | Sequence[pa.RecordBatch], plan: WritePlan, storage: Storage | None = None
 ) -> list[WriteStatus]:
     """Pack rows (or batches) in one map task and run every write task; all their statuses."""
     batches = [given if isinstance(given, pa.RecordBatch) else batch([given], plan.schema) for given in rows]
-    sent = packed([batches], plan)
-    if plan.is_global:
-        sent = owned(sent, plan)
+    sent = at_owners(packed([batches], plan), plan)
     statuses: list[WriteStatus] = []
     for task in range(plan.tasks):
         with BucketWriter(plan, storage or open_storage(plan.table_url), task=task) as writer:

@@ -13,13 +13,13 @@ from bucketingest.write.open_table import OpenTable
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
 from bucketingest.write.rows.write_status import WriteStatus
+from bucketingest.write.writer import at_owners
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, Twin, run_task
 from support.simulation.source import as_table
 from support.simulation.spec import JobSpec, Work
 from support.simulation.view import View
 from support.simulation.world import Actor
-from support.tables.write_plans import owned
 
 _TASK_ATTEMPTS_MAX: Final = 4
 
@@ -48,9 +48,7 @@ class Engine:
         table = as_table(work.rows(self._around.rows))
         self._route("packs", actor)
         plan = self._plan("packs", opened, assignment)
-        packed = self._packed(table, plan)
-        if plan.is_global:
-            packed = owned(packed, plan)
+        packed = at_owners(self._packed(table, plan), plan)
         shares = [
             packed.filter(pc.equal(packed["route"], task)).sort_by([(name, "ascending") for name in SHUFFLE_ORDER])
             for task in range(self._write_tasks)

@@ -23,7 +23,8 @@ from bucketingest.stream.source.messages import MessageDecoder, blocks, marked_m
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.shuffle import SHUFFLE_SCHEMA
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
-from support.tables.write_plans import SCHEMA, share_of, write_plan
+from bucketingest.write.writer import share_of
+from support.tables.write_plans import SCHEMA, write_plan
 
 DECODER = MessageDecoder(JsonDecoder(SCHEMA), "cannot be decoded", "has no value")
 

@@ -18,9 +18,10 @@ from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.adoption import CHUNK_BYTES
 from bucketingest.write.rows.bucket_writer import BucketWriter, write_task
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
+from bucketingest.write.writer import share_of
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
-from support.tables.write_plans import INSTANT, batch, definition, packed, row, rows_in, share_of, write, write_plan
+from support.tables.write_plans import INSTANT, batch, definition, packed, row, rows_in, write, write_plan
 
 ROWS = [row(f"k{n}", region=("eu", "us")[n % 2], amount=n, at=n) for n in range(40)]
 SMALL = 300

@@ -28,7 +28,8 @@ from bucketingest.write.rows.shuffle import (
     pack,
     unpack,
 )
-from support.tables.write_plans import SCHEMA, WITH_DELETES, batch, definition, packed, row, share_of, write_plan
+from bucketingest.write.writer import share_of
+from support.tables.write_plans import SCHEMA, WITH_DELETES, batch, definition, packed, row, write_plan
 
 Place = tuple[str, int]
 TINY = 4 * 400

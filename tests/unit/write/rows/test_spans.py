@@ -19,6 +19,7 @@ from bucketingest.storage import Data, Storage, StorageUnavailable, open_storage
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import PUBLISHERS, BucketWriter
 from bucketingest.write.rows.write_status import WriteStatus
+from bucketingest.write.writer import share_of
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
 from support.storage.passing_storage import PassingStorage
@@ -29,7 +30,6 @@ from support.tables.write_plans import (
     definition,
     packed,
     row,
-    share_of,
     write,
     write_plan,
     written_files,
