@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,9 @@ import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.index.errors import UnsupportedKeyType
+from bucketingest.index.partition_path import PartitionPathRule
+from bucketingest.index.text import check_key_column
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import open_storage, path_room
@@ -67,16 +71,20 @@ CASES: Final[dict[str, tuple[list[str], list[str], dict[str, bool]]]] = {
     "text partition": (["n"], ["s"], {}),
     "composite key": (["s", "n", "t"], [], {}),
 }  # fmt: skip
+KEYS: Final = ["s", "n", "i", "h", "y", "d", "t", "c", "e", "b"]
+PARTITIONS: Final = [name for name in KEYS if name != "t"]
+TYPES: Final = [
+    *(kind for kind, _, _ in KINDS.values()),
+    *(pa.float32(), pa.float64(), pa.binary(), pa.list_(pa.int32()), pa.map_(pa.string(), pa.int32())),
+    pa.struct([("x", pa.int32())]),
+]
+"""What a column of a table may be."""
 if "BUCKETINGEST_ODD_VALUES" in os.environ:
     CASES.update(
         {
             "text key and partition": (["s"], ["s"], {}),
             "text partition, column=value": (["n"], ["s"], {"hive": True}),
-            "all types": (
-                ["s", "n", "i", "h", "y", "d", "t", "c", "e", "b"],
-                ["s", "i", "h", "y", "d", "c", "e", "b"],
-                {},
-            ),
+            "all types": (KEYS, PARTITIONS, {}),
         }
     )
 
@@ -120,6 +128,20 @@ def plain(rows: pa.Table) -> list[str]:
 
 def _text(value: Any) -> str:
     return str(value.astimezone(UTC).replace(tzinfo=None)) if isinstance(value, datetime) else repr(value)
+
+
+def test_every_type_that_a_key_or_a_partition_may_have_is_judged() -> None:
+    def taken_by(check: Callable[[pa.Schema], object]) -> set[pa.DataType]:
+        found = set()
+        for kind in TYPES:
+            with suppress(UnsupportedKeyType):
+                check(pa.schema([("x", kind)]))
+                found.add(kind)
+        return found
+
+    judged = {name: kind for name, (kind, _, _) in KINDS.items()}
+    assert taken_by(lambda schema: check_key_column(schema, "x")) == {judged[name] for name in KEYS}
+    assert taken_by(PartitionPathRule(("x",)).check) == {judged[name] for name in PARTITIONS}
 
 
 @pytest.mark.parametrize("name", list(CASES))
