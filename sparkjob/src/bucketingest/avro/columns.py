@@ -6,7 +6,8 @@ type, or of several: then it is a struct of its members.
 
 A schema may also be the writer's resolved with a reader's (`decode/avro/resolution`). Then records have `defaults`, the
 columns of fields that the writer lacks; a field's name is the reader's, None for one that the reader lacks; a symbol
-that the reader lacks is None; and a union whose null the reader does not take is in a type `required`.
+that the reader lacks is None; a union whose null the reader does not take is in a type `required`; and a number that
+is `exact` is the same number in its column's type. A record that is passed over may be inside itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bucketingest.avro.cursors import Bools, Cursors, Mask, Places, both
 from bucketingest.avro.items import in_order, read_items
 
 _DECIMAL_BYTES: Final = 16
-_FIXED_WIDTHS: Final = {"float": 4, "double": 8}
+_FIXED_WIDTHS: Final = {"float": 4, "double": 8, "boolean": 1}
 _MILLIS: Final = frozenset(["timestamp-millis", "local-timestamp-millis"])
 _THOUSAND: Final = 1000
 _NOT_ASCII: Final = 0x80
@@ -99,6 +100,8 @@ def _members(cursors: Cursors, branches: list[Any], kind: pa.StructType, present
 
 
 def _skip(cursors: Cursors, avro: Any, present: Mask) -> None:
+    if present is not None and not present.any():
+        return
     if isinstance(avro, list) and (len(avro) > 2 or "null" not in avro):
         _skip_branches(cursors, avro, present)
         return
@@ -107,12 +110,10 @@ def _skip(cursors: Cursors, avro: Any, present: Mask) -> None:
     match name:
         case "string" | "bytes":
             cursors.move(cursors.lengths(present), None)
-        case "float" | "double":
+        case "float" | "double" | "boolean":
             cursors.move(_FIXED_WIDTHS[name], present)
         case "fixed":
             cursors.move(avro["size"], present)
-        case "boolean":
-            cursors.move(1, present)
         case "int" | "long" | "enum":
             cursors.varints(present, is_int=name != "long")
         case "record":
@@ -166,6 +167,8 @@ def _values(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa
             bits = cursors.words(4, present).astype(np.uint32)
             with np.errstate(invalid="ignore"):  # any bits, also of rows that have no value
                 numbers = bits.view(np.float32).astype(kind.to_pandas_dtype(), copy=False)
+            if "exact" in avro and kind == pa.float64():  # 0.1 is 0.1, as in rows of before
+                return pa.array(bits.view(np.float32), mask=_absent(present)).cast(pa.string()).cast(kind)
             return pa.array(numbers, mask=_absent(present))
         case "double":
             return pa.array(cursors.words(8, present).view(np.float64), mask=_absent(present))
@@ -215,7 +218,13 @@ def _numbers(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> p
     name, logical = (avro, None) if isinstance(avro, str) else (avro["type"], avro.get("logicalType"))
     numbers = cursors.varints(present, is_int=name == "int")
     if pa.types.is_floating(kind):
-        return pa.array(numbers.astype(kind.to_pandas_dtype()), mask=_absent(present))
+        floats = numbers.astype(kind.to_pandas_dtype())
+        if "exact" in avro:
+            with np.errstate(invalid="ignore"):  # the largest longs
+                rounded = both(floats.astype(np.int64) != numbers, present)
+            if (rounded := rounded | both(numbers == np.iinfo(np.int64).max, present)).any():
+                cursors.refuse(rounded, "a whole number has more digits than its column")
+        return pa.array(floats, mask=_absent(present))
     if kind.bit_width < 64:
         return pa.array(numbers.astype(np.int32), mask=_absent(present)).view(kind)
     if pa.types.is_timestamp(kind) and kind.unit == "us" and logical in _MILLIS:

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.decode.avro.column_types import columns_of
+from bucketingest.decode.avro.exact import ExactDecoder
 from bucketingest.decode.avro.growth import grown, left_out, lenient
-from bucketingest.decode.avro.schema import read_reader
+from bucketingest.decode.avro.resolution import resolved
+from bucketingest.decode.avro.schema import read_reader, read_writer
 from support.decoding.registered_avro import decode, decoder, encoded
 
 
@@ -192,3 +194,103 @@ def test_what_becomes_no_column_is_named_also_inside() -> None:
     writer = record({"name": "places", "type": {"type": "array", "items": inside}}, ID, union)
     assert grown(reader, writer)[1] == ()
     assert left_out(reader, writer) == ("places.element.any", "any")
+
+
+@pytest.mark.parametrize(("wide", "most"), [("double", 2**53), ("float", 2**24)])
+def test_an_integer_of_more_digits_than_the_column_has_is_a_dead_letter_and_no_other_number(
+    wide: str, most: int
+) -> None:
+    """At the top and inside; a smaller one is a row. Also the largest long, which a double rounds up."""
+    fields = [{"name": "v", "type": "long"}, {"name": "l", "type": {"type": "array", "items": "long"}}]
+    writer = json.loads(record(*fields))
+    reader = json.loads(
+        lenient(record({"name": "v", "type": wide}, {"name": "l", "type": {"type": "array", "items": wide}}))
+    )
+    rows = [
+        {"v": most, "l": [-most]},
+        {"v": most + 1, "l": []},
+        {"v": 0, "l": [1, -most - 1]},
+        {"v": 2**63 - 1, "l": []},
+    ]
+    decoded = decode(decoder(reader, {1: writer}), *(encoded(writer, row) for row in rows))
+    assert decoded.rows.to_pylist() == [{"v": float(most), "l": [-float(most)]}]
+    assert [each.number for each in decoded.refused] == [1, 2, 3]
+    number = most + 1
+    assert decoded.refused[0].why.endswith(f"field v, byte 6: {number} has more digits than a {wide} keeps")
+
+
+def test_a_column_that_became_a_double_takes_no_long_of_more_digits() -> None:
+    text, changed = grown(lenient(record({"name": "v", "type": "int"})), record({"name": "v", "type": "double"}))
+    assert changed == ("v",)
+    writer = json.loads(record({"name": "v", "type": "long"}))
+    decoded = decode(decoder(json.loads(text), {1: writer}), encoded(writer, {"v": 2**53 + 1}))
+    assert (decoded.rows.num_rows, len(decoded.refused)) == (0, 1)
+
+
+def test_a_float_is_the_double_of_its_text_as_in_rows_of_before() -> None:
+    """Readers and compactions convert rows of before by their text; one message more that is not in bulk."""
+    text, _ = grown(lenient(record({"name": "v", "type": "float"})), record({"name": "v", "type": "double"}))
+    writer = json.loads(record({"name": "v", "type": "float"}))
+    values = [0.1, -0.0, 3.0e38, 1e-45, float("inf")]
+    found = decoder(json.loads(text), {1: writer})
+    decoded = decode(found, *(encoded(writer, {"v": each}) for each in values))
+    assert [str(each) for each in decoded.rows.column("v").to_pylist()] == ["0.1", "-0.0", "3e+38", "1e-45", "inf"]
+    assert found.decode(pa.array([encoded(writer, {"v": 0.1}) + b"!"], pa.binary())).rows.num_rows == 0
+    exact = ExactDecoder(resolved(read_writer(json.dumps(writer)), read_reader(text), found.schema), found.schema)
+    assert exact.decode(encoded(writer, {"v": 0.1})[5:]) == {"v": 0.1}
+
+
+NODE = {
+    "type": "record",
+    "name": "Node",
+    "fields": [{"name": "v", "type": "int"}, {"name": "next", "type": ["null", "Node"]}],
+}
+NODE_OF_ONE = {"v": 1, "next": None}
+TREE = {"type": "record", "name": "Tree", "fields": [{"name": "under", "type": {"type": "array", "items": "Tree"}}]}
+
+
+def test_a_new_field_of_a_type_inside_itself_is_left_out_and_the_others_are_columns() -> None:
+    note = {"name": "note", "type": "string"}
+    place = {**PLACE, "fields": [*PLACE["fields"], {"name": "path", "type": ["null", "Node"]}]}
+    writer = record(
+        {"name": "chain", "type": NODE}, ID, {"name": "tree", "type": TREE}, {"name": "place", "type": place}, note
+    )
+    reader = lenient(record(ID, {"name": "place", "type": PLACE}))
+    text, changed = grown(reader, writer)
+    assert changed == ("note",)
+    assert left_out(text, writer) == ("chain", "tree", "place.path")
+    found = decoder(json.loads(text), {1: json.loads(writer)})
+    deep: dict[str, Any] = {"v": 0, "next": None}
+    for v in range(1, 5):
+        deep = {"v": v, "next": deep}
+    messages = [
+        {"chain": chain, "id": "a", "tree": tree, "place": {"x": 1, "path": chain}, "note": "n"}
+        for chain, tree in [
+            (deep, {"under": [{"under": []}, {"under": [{"under": []}]}]}),
+            (NODE_OF_ONE, {"under": []}),
+        ]
+    ]
+    decoded = decode(found, *(encoded(json.loads(writer), each) for each in messages))
+    assert decoded.refused == []
+    assert decoded.one_by_one == 0
+    assert decoded.rows.to_pylist() == [{"id": "a", "place": {"x": 1}, "note": "n"}] * 2
+
+
+def test_a_type_inside_itself_that_is_too_deep_is_one_dead_letter() -> None:
+    writer = json.loads(record({"name": "chain", "type": NODE}, ID))
+    found = decoder(json.loads(lenient(record(ID))), {1: writer})
+    row = encoded(writer, {"chain": NODE_OF_ONE, "id": "a"})
+    chain = b"\x02\x02" * 100_000 + b"\x02\x00"
+    decoded = decode(found, row, row[:5] + chain + row[7:], row)
+    assert decoded.rows.to_pylist() == [{"id": "a"}] * 2
+    (refused,) = decoded.refused
+    assert refused.number == 1
+    assert refused.why.endswith("types are inside each other too often")
+
+
+def test_a_type_that_cannot_end_is_a_dead_letter() -> None:
+    endless = {"type": "record", "name": "Endless", "fields": [{"name": "e", "type": "Endless"}]}
+    writer = json.loads(record(ID, {"name": "e", "type": endless}))
+    found = decoder(json.loads(lenient(record(ID))), {1: writer})
+    decoded = decode(found, b"\0\0\0\0\1\x02a")
+    assert (decoded.rows.num_rows, len(decoded.refused)) == (0, 1)

@@ -60,7 +60,7 @@ class RecordDecoder:
             if len(odd):
                 _, lacking = self._read(data, starts[odd] + HEADER_BYTES, ends[odd], b"")
                 doubted[odd] = ~lacking
-        return Bulk(rows.filter(pa.array(~doubted)) if doubted.any() else rows, doubted)
+        return Bulk(rows.filter(pa.array(~doubted)) if doubted.any() and rows.num_rows else rows, doubted)
 
     def _read(self, data: Any, starts: Places, ends: Places, header: bytes) -> tuple[pa.RecordBatch, Bools]:
         """A row of each message, and those that are in doubt."""
@@ -68,7 +68,10 @@ class RecordDecoder:
         for expected in header:
             # At the end of a message the byte behind it is read, which does no harm: it is doubted.
             cursors.doubted |= cursors.byte(None) != expected
-        rows = read_resolved(cursors, self._record, self.schema)
+        try:
+            rows = read_resolved(cursors, self._record, self.schema)
+        except RecursionError:  # a type inside itself: some message has it very often
+            return batch([], self.schema), np.ones(len(starts), np.bool_)
         return rows, cursors.doubted | (cursors.at != ends)
 
     def _one(self, message: bytes) -> dict[str, Any]:

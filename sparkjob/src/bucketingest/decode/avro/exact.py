@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from bucketingest.decode.avro.column_types import branches_of, member
+from bucketingest.decode.avro.resolution import EXACT
 from bucketingest.decode.avro.schema import AvroRecord
 from bucketingest.decode.rows import Undecodable
 
@@ -35,7 +36,10 @@ class ExactDecoder:
 
     def decode(self, message: bytes) -> dict[str, Any]:
         """The row, with values that Arrow's constructor takes. Raises Undecodable."""
-        row, end = self._read(message, 0)
+        try:
+            row, end = self._read(message, 0)
+        except RecursionError as error:
+            raise Undecodable(0, "types are inside each other too often") from error
         if end < len(message):
             raise Undecodable(end, f"{len(message) - end} bytes are left over behind the last field")
         return row
@@ -63,9 +67,10 @@ def _reader(avro: Any, kind: pa.DataType) -> Reader:
         case "fixed":
             return partial(_read_fixed, avro["size"])
         case "int" | "long" as name:
-            return _number_reader(name, avro.get("logicalType", ""), kind)
+            return _number_reader(name, avro, kind)
         case "float" | "double" as name:
-            return partial(_read_float, name)
+            by_text = EXACT in avro and name == "float" and kind == pa.float64()
+            return partial(_read_float, name) if not by_text else _read_float_as_double
         case name:
             return _READERS[name]
 
@@ -74,7 +79,10 @@ def _member_reader(number: int, avro: Any, kind: pa.DataType) -> Reader:
     return _converting(_reader(avro, kind), lambda value: {member(number): value})
 
 
-def _number_reader(name: str, logical: str, kind: pa.DataType) -> Reader:
+def _number_reader(name: str, avro: Any, kind: pa.DataType) -> Reader:
+    logical = avro.get("logicalType", "")
+    if EXACT in avro:
+        return _whole_reader(name, kind)
     if pa.types.is_timestamp(kind) and logical.endswith("-millis"):
         return _read_millis if name == "long" else _converting(_read_int, lambda number: number * _THOUSAND)
     if kind == pa.float32():
@@ -83,13 +91,38 @@ def _number_reader(name: str, logical: str, kind: pa.DataType) -> Reader:
     return _READERS[name] if kind != pa.float64() else _converting(_READERS[name], float)
 
 
+def _whole_reader(name: str, kind: pa.DataType) -> Reader:
+    """Of an int or long that is to be a float or double, and the same number."""
+    floating = kind.to_pandas_dtype()
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        number, end = _READERS[name](data, at)
+        if int(floating(number)) != number:
+            raise Undecodable(at, f"{number} has more digits than a {kind} keeps")
+        return float(number), end
+
+    return read
+
+
+def _record_skipper(record: AvroRecord) -> Reader:
+    """Made when there is such a record: it may be inside itself."""
+    made: list[Reader] = []
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        if not made:
+            made.append(_record_reader(record, ()))
+        return made[0](data, at)
+
+    return read
+
+
 def _skipper(avro: Any) -> Reader:
     """Passes a value over: checks no more of it than the decoder of many does."""
     if isinstance(avro, list):
         return _union_reader([None if branch == "null" else _skipper(branch) for branch in avro])
     match avro["type"]:
         case "record":
-            return _record_reader(avro, ())
+            return _record_skipper(avro)
         case "array":
             return _array_reader(_skipper(avro["items"]))
         case "map":
@@ -250,6 +283,12 @@ def _read_float(name: str, data: bytes, at: int) -> tuple[float, int]:
     value, end = _read_fixed(form.size, data, at)
     (number,) = form.unpack(value)
     return number, end
+
+
+def _read_float_as_double(data: bytes, at: int) -> tuple[float, int]:
+    """0.1 is 0.1, as in rows of before the column was a double."""
+    number, end = _read_float("float", data, at)
+    return float(str(np.float32(number))), end
 
 
 def _read_fixed(size: int, data: bytes, at: int) -> tuple[bytes, int]:

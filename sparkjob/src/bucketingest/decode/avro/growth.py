@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from bucketingest.decode.avro.column_types import branches_of, columns_of
-from bucketingest.decode.avro.resolution import ANY_SYMBOL, CONNECT_NAME, Incompatible, fields_read, resolved
+from bucketingest.decode.avro.resolution import ANY_SYMBOL, CONNECT_NAME, EXACT, Incompatible, fields_read, resolved
 from bucketingest.decode.avro.schema import AvroRecord, UnreadableSchema, read_reader, read_writer
 
 _WIDER_INSIDE: Final = {("int", "long"): "long", ("int", "double"): "double"}
@@ -26,7 +26,8 @@ _MEANINGS: Final = ("logicalType", CONNECT_NAME)
 
 def lenient(text: str) -> str:
     """The reader's schema with all values that its columns take: nulls, and every symbol of an enum, which is text. A
-    field that a message's schema lacks is null, or its default. Raises UnreadableSchema.
+    field that a message's schema lacks is null, or its default. A number of another type is the same number, or not
+    taken. Raises UnreadableSchema.
     """
     return json.dumps(_lenient(read_reader(text)))
 
@@ -96,7 +97,7 @@ def _of_type(reader: Any, writer: Any, path: str, changed: list[str]) -> Any:
     if kind != other["type"]:
         wider = (_WIDER_INSIDE if "." in path else _WIDER).get((kind, other["type"]))
         if wider is not None and not any(each.get(name) for each in (one, other) for name in _MEANINGS):
-            joined = {"type": wider}
+            joined = _lenient({"type": wider})
             changed.append(path)
     elif kind == "record":
         joined = _of_record(one, other, f"{path}.", changed)
@@ -132,7 +133,7 @@ def _is_column(name: str, kind: Any) -> bool:
     field = {"name": name, "type": kind}
     try:
         columns_of(read_reader(json.dumps({"type": "record", "name": "of_one_field", "fields": [field]})))
-    except UnreadableSchema:
+    except (UnreadableSchema, ValueError):  # the latter for a type inside itself
         return False
     return True
 
@@ -150,6 +151,8 @@ def _lenient(kind: Any) -> Any:
             return {**kind, "values": _nullable(_lenient(kind["values"]))}
         case "enum":
             return {**kind, ANY_SYMBOL: True}
+        case "float" | "double" as name:
+            return {"type": name, EXACT: True}
     return kind
 
 

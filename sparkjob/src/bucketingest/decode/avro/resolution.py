@@ -24,9 +24,13 @@ _PROMOTED: Final = {
 _NAMED: Final = frozenset(["record", "enum", "fixed"])
 ANY_SYMBOL: Final = "anySymbol"
 """In an enum of a reader's schema: symbols that it lacks are values too. This is no attribute of Avro's."""
+EXACT: Final = "exact"
+"""In a float or double of a reader's schema: a value of another type is the same number, or none. This is no attribute
+of Avro's, either, which rounds.
+"""
 CONNECT_NAME: Final = "connect.name"
 """Kafka Connect's attribute for what a type means."""
-_LOGICAL: Final = ("logicalType", "precision", "scale")
+_LOGICAL: Final = ("logicalType", "precision", "scale", EXACT)
 _CONTEXT: Final = Context(prec=38)
 _THOUSAND: Final = 1000
 

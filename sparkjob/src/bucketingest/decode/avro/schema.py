@@ -11,7 +11,7 @@ from typing import Any, Final
 from bucketingest.decode.same_names import same_names
 
 AvroFields = list[dict[str, Any]]
-"""Fields of a record, each named type written out where it is used."""
+"""Fields of a record, each named type written out where it is used. In a writer's a type may be inside itself."""
 AvroRecord = dict[str, Any]
 """A record with such `fields`."""
 
@@ -76,8 +76,10 @@ class _Names:
     def __init__(self, *, unions: bool = True, any_type: bool = False) -> None:
         self._unions = unions
         self._any_type = any_type
-        self._known: dict[str, dict[str, Any] | None] = {}
-        """Full name to type, None while its definition is read."""
+        self._known: dict[str, dict[str, Any]] = {}
+        """Full name to type."""
+        self._unfinished: set[str] = set()
+        """Those whose definition is being read."""
 
     def written(self, schema: Any, namespace: str) -> Any:
         if isinstance(schema, str):
@@ -115,15 +117,15 @@ class _Names:
         space, _, name = schema["name"].rpartition(".")
         space = space or schema.get("namespace", namespace)
         full_name = f"{space}.{name}" if space else name
-        self._known[full_name] = None
-        found = dict(schema)
+        found = self._known[full_name] = dict(schema)
+        self._unfinished.add(full_name)
         if schema["type"] == "record":
             found["fields"] = self._fields(schema["fields"], space)
         elif schema["type"] == "fixed":
             if not schema["size"] > 0:
                 raise UnreadableSchema(f"has the type {name} of no bytes")
             self._check_decimal(schema)
-        self._known[full_name] = found
+        self._unfinished.discard(full_name)
         return found
 
     def _fields(self, fields: list[dict[str, Any]], namespace: str) -> AvroFields:
@@ -160,7 +162,6 @@ class _Names:
             raise UnreadableSchema(
                 f"has the type {name}, which is not defined," if name != "null" else "has the type null"
             )
-        found = self._known[full_name]
-        if found is None:
+        if full_name in self._unfinished and not self._any_type:
             raise UnreadableSchema(f"has the type {name} inside itself, which no column can be,")
-        return found
+        return self._known[full_name]
