@@ -157,7 +157,7 @@ def open_table(
         rules=_of_table(rules, view.marked_partitions),
         avro_schema=comparison.schema,
         row_schema=_row_schema(comparison.schema, has_deletes=has_deletes or is_global),
-        log_block=log_block or best_log_block(definition, incoming),
+        log_block=log_block or best_log_block(definition, _columns_of(comparison.schema)),
         index=index.with_counts(bucket_rules.counts),
         bucket_rules=bucket_rules,
         partitions=view.marked_partitions,

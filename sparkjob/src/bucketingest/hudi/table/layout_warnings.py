@@ -21,8 +21,18 @@ BlockChoice = LogBlock | Literal["by size"]
 
 
 def best_log_block(definition: TableDefinition, rows: pa.Schema) -> BlockChoice:
-    """By size, but Avro where Hudi's Spark reader would merge Parquet blocks wrongly."""
-    return "avro" if _orders_by_text(definition, rows) else "by size"
+    """By size, but Avro where Hudi's Spark reader would merge Parquet blocks wrongly, and else Parquet where hudi-rs
+    cannot read Avro blocks.
+    """
+    if _orders_by_text(definition, rows):
+        return "avro"
+    return "parquet" if any(_has_time_inside(column.type) for column in rows) else "by size"
+
+
+def _has_time_inside(kind: pa.DataType) -> bool:
+    """Whether there is a timestamp inside a struct, array or map."""
+    inside = [kind.field(at).type for at in range(kind.num_fields)]
+    return any(pa.types.is_timestamp(each) or _has_time_inside(each) for each in inside)
 
 
 def _orders_by_text(definition: TableDefinition, rows: pa.Schema) -> bool:
@@ -34,9 +44,10 @@ def _orders_by_text(definition: TableDefinition, rows: pa.Schema) -> bool:
 def layout_warnings(
     definition: TableDefinition, rows: pa.Schema, *, has_deletes: bool, log_block: LogBlock | None = None
 ) -> Iterator[str]:
-    """Warnings about these columns in this table, each with a remedy."""
+    """Warnings about these columns in this table, each with a remedy. `log_block`: if the spec names one."""
     return chain(
         _text_ordering(definition, rows) if log_block == "parquet" else (),
+        _times_inside(rows) if (log_block or best_log_block(definition, rows)) == "avro" else (),
         _partition_columns(definition, rows),
         _record_key(definition, rows),
         _ordering_of_deletes(definition, rows) if has_deletes else (),
@@ -74,6 +85,15 @@ def _text_ordering(definition: TableDefinition, rows: pa.Schema) -> Iterator[str
             "with that of another row, and shows wrong rows; remove table.logBlock or set it to avro, or order by a "
             "number or TIMESTAMP"
         )
+
+
+def _times_inside(rows: pa.Schema) -> Iterator[str]:
+    for column in rows:
+        if _has_time_inside(column.type):
+            yield (
+                f"column {column.name}: hudi-rs cannot read a TIMESTAMP inside a STRUCT, ARRAY or MAP in Avro log "
+                "blocks; remove table.logBlock or set it to parquet, and order by a number or TIMESTAMP"
+            )
 
 
 def _ordering_of_deletes(definition: TableDefinition, rows: pa.Schema) -> Iterator[str]:

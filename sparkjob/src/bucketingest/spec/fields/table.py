@@ -220,7 +220,8 @@ class Table(SpecModel):
         alias="logBlock",
         description="Encoding of the data blocks in log files. parquet takes about a third of the bytes; Spark opens a "
         "small avro block three times as fast. When absent avro for blocks of less than 64 KiB, parquet for others; "
-        "but always avro if orderingField is text, which Hudi 1.2.0's Spark reader compares wrongly in Parquet.",
+        "but always avro if orderingField is text, which Hudi 1.2.0's Spark reader compares wrongly in Parquet, and "
+        "always parquet if a TIMESTAMP is inside a STRUCT, ARRAY or MAP, which hudi-rs 0.5.0 cannot read in Avro.",
     )
     metadata_table: Literal["refuse", "drop"] | None = Field(
         default=None,
