@@ -12,7 +12,7 @@ import pytest
 
 from bucketingest.exit_codes import ExitCode
 from bucketingest.registry import client as client_module
-from bucketingest.registry.client import RegisteredSchema, RegistryClient
+from bucketingest.registry.client import RegisteredSchema, RegistryClient, SubjectVersion
 from bucketingest.registry.credentials import Credentials
 from bucketingest.registry.errors import RegistryDenied, RegistryUnavailable
 from support.registry.http_registry import HttpRegistry, Misbehaviour, http_registry, respond
@@ -30,19 +30,20 @@ def test_schemas_by_id_and_the_newest_of_a_subject(registry: HttpRegistry) -> No
     second = registry.register("orders-value", '"long"', schemaType="PROTOBUF")
     asked = client(registry)
     assert asked.schema(1) == RegisteredSchema('"string"', "AVRO")
-    assert asked.latest("orders-value") == (second, RegisteredSchema('"long"', "PROTOBUF"))
+    newest = SubjectVersion(2, second, RegisteredSchema('"long"', "PROTOBUF"))
+    assert asked.version("orders-value") == asked.version("orders-value", 2) == newest
     asked.check()
 
 
 def test_what_a_registry_says_it_lacks_is_none(registry: HttpRegistry) -> None:
     registry.subjects["empty"] = []
     asked = client(registry)
-    assert (asked.schema(7), asked.latest("nobody"), asked.latest("empty")) == (None, None, None)
+    assert (asked.schema(7), asked.version("nobody"), asked.version("empty")) == (None, None, None)
 
 
 def test_names_of_subjects_are_quoted(registry: HttpRegistry) -> None:
     registry.register(":.ctx:a/b?c#d", '"int"')
-    assert client(registry).latest(":.ctx:a/b?c#d") is not None
+    assert client(registry).version(":.ctx:a/b?c#d") is not None
     assert registry.asked == ["/subjects/%3A.ctx%3Aa%2Fb%3Fc%23d/versions/latest"]
 
 

@@ -11,12 +11,12 @@ from unittest.mock import MagicMock
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from bucketingest.stream.errors import JvmFailed
+from bucketingest.stream.errors import InvalidTransform, JvmFailed, SourceUnreachable
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
-from bucketingest.stream.source.registered import SchemaGrown
-from bucketingest.write.errors import PositionLost
+from bucketingest.stream.source.columns_schema import SchemaGrown
+from bucketingest.write.errors import ColumnsChanged, PositionLost
 
 UNUSED = cast(Any, None)
 JOINED_WITHIN_SECONDS = 5.0
@@ -79,10 +79,57 @@ def test_an_open_instant_is_given_up_before_columns_become_more() -> None:
     steps.before.function.gives_way = False
     steps.grow.return_value.start.return_value.awaitTermination.return_value = True
     steps.grow.return_value.function.finish_services.return_value = True
-    running = RunningIngest(steps.before, MagicMock(), grow=steps.grow)
+    running = RunningIngest(steps.before, MagicMock(), reopen=steps.grow)
     assert running.wait(60)
     names = [name for name, _, _ in steps.mock_calls if name in {"before.coordinator.give_up", "grow", "grow().start"}]
     assert names == ["before.coordinator.give_up", "grow", "grow().start"]
+
+
+def grows(error: Exception) -> RunningIngest:
+    """Its columns become more, and that ends with an error."""
+    steps = MagicMock()
+    steps.before.start.return_value.awaitTermination.side_effect = [SchemaGrown("{}", {1: ("note",)}), True]
+    steps.before.function.gives_way = False
+    steps.before.function.stop_requested.wait.return_value = False
+    steps.before.topics.has_answered_since.return_value = False
+    steps.before.once = False
+    steps.grow.side_effect = error
+    return RunningIngest(steps.before, MagicMock(), reopen=steps.grow)
+
+
+def without_answer() -> InvalidTransform:
+    error = InvalidTransform("spec.transform.sql: no answer")
+    error.__cause__ = Py4JNetworkError("no answer")
+    return error
+
+
+@pytest.mark.parametrize(
+    "error", [Py4JNetworkError("no answer"), ConnectionRefusedError(111, "refused"), without_answer()]
+)
+def test_the_jvm_is_gone_while_columns_become_more(error: Exception) -> None:
+    with pytest.raises(JvmFailed, match="JVM is gone"):
+        grows(error).wait(60)
+
+
+def test_the_source_does_not_answer_while_columns_become_more() -> None:
+    found = grows(SourceUnreachable("Kafka does not answer"))
+    assert not found.wait(0.1)
+    assert found.query is None, "it is waited for"
+
+
+def test_the_table_is_opened_again_after_another_writer_changed_its_columns() -> None:
+    steps = MagicMock()
+    steps.before.start.return_value.awaitTermination.return_value = False
+    steps.before.function.busy.acquire.return_value = True
+    steps.before.function.stop_requested.is_set.return_value = False
+    steps.before.function.commit.side_effect = ColumnsChanged("another writer added note")
+    steps.again.return_value.start.return_value.awaitTermination.return_value = True
+    steps.again.return_value.function.finish_services.return_value = True
+    assert RunningIngest(steps.before, MagicMock(), reopen=steps.again).wait(60)
+    assert steps.again.call_args.args == (None, steps.before.function.stop_requested)
+    names = [name for name, _, _ in steps.mock_calls]
+    ended, given_up = (names.index(f"before.{each}") for each in ("function.board.query_ended", "coordinator.give_up"))
+    assert ended < given_up < names.index("again"), "a merge of log files may take as long as a start"
 
 
 def running(error: Exception) -> RunningIngest:

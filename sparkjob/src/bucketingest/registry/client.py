@@ -45,6 +45,15 @@ class RegisteredSchema:
     """Under which each of them is named."""
 
 
+@dataclass(frozen=True, slots=True)
+class SubjectVersion:
+    """A version of a subject, and its schema."""
+
+    number: int
+    schema_id: int
+    schema: RegisteredSchema
+
+
 class RegistryClient:
     """A registry. `credentials` are asked for at each request: a Secret may change. `now`: seconds of a clock that is
     not set.
@@ -68,15 +77,16 @@ class RegistryClient:
         answer = self._get(f"/schemas/ids/{schema_id}", _SCHEMA_UNKNOWN)
         return None if answer is None else self._read(answer)
 
-    def latest(self, subject: str) -> tuple[int, RegisteredSchema] | None:
-        """The newest schema of the subject, and its id; None if there is none. Raises RegistryError."""
-        answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest", _SUBJECT_UNKNOWN)
+    def version(self, subject: str, number: int | None = None) -> SubjectVersion | None:
+        """A version of the subject, None for the newest; None if there is none. Raises RegistryError."""
+        wanted = "latest" if number is None else number
+        answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/{wanted}", _SUBJECT_UNKNOWN)
         if answer is None:
             return None
-        number = answer.get("id")
-        if not isinstance(number, int):
-            raise RegistryUnavailable(f"{self.url} answers without the id of the newest schema of {subject}")
-        return number, self._read(answer)
+        found, schema_id = answer.get("version"), answer.get("id")
+        if not isinstance(found, int) or not isinstance(schema_id, int):
+            raise RegistryUnavailable(f"{self.url} answers without the id of version {wanted} of {subject}")
+        return SubjectVersion(found, schema_id, self._read(answer))
 
     def check(self) -> None:
         """Raises RegistryError if the registry does not answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from datetime import timedelta
 from typing import Final, Self
 
 from bucketingest.catalog.keeper import CatalogKeeper
+from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.lock.hudi_lock import HudiLock, open_lock
 from bucketingest.hudi.rollback.rollback import Lock
@@ -21,6 +23,7 @@ from bucketingest.services.clustering.inline import InlineClustering
 from bucketingest.services.compact_now import compact_now
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
+from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.inline import InlineServices
 from bucketingest.services.metadata_table import MetadataTableDrop
 from bucketingest.services.worker import Tidy
@@ -30,6 +33,8 @@ from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.open_table import OpenTable
+
+log = logging.getLogger(__name__)
 
 _EVERYTHING: Final = CompactionTriggers(log_files=1, log_age=timedelta(0))
 _PLANS_MAX: Final = 100
@@ -105,16 +110,19 @@ class HeldTable:
         return CompactionHolder(self.storage, self.lock, self.check_lease, check_unchanged=self.check_unchanged)
 
     def merge_logs(self, opened: OpenTable, *, tasks: int) -> None:
-        """End what earlier attempts left open, then merge all log files into base files. Raises what a start and a
-        compaction raise.
+        """End what earlier attempts left open, then merge all log files into base files, as far as another writer's
+        pending service lets us. Raises what a start and a compaction raise.
         """
         self.clustering().start()
         coordinator = self.coordinator(opened, tasks=tasks, work=_MERGING, repeatable=True)
         coordinator.start()
         coordinator.give_up(_MERGING)
-        for _ in range(_PLANS_MAX):  # a plan has so many file groups at most
-            if not compact_now(self.storage, self._compaction(), _EVERYTHING, utc_now):
-                return
+        try:
+            for _ in range(_PLANS_MAX):  # a plan has so many file groups at most
+                if not compact_now(self.storage, self._compaction(), _EVERYTHING, utc_now):
+                    return
+        except (PlanOutdated, UnsupportedTable) as error:  # which log files are left is looked at next
+            log.warning("log files could not be merged", extra={"reason": str(error)})
 
 
 def drop_of(storage: Storage, pipeline: Pipeline, lease: TableLease) -> Callable[[], None] | None:

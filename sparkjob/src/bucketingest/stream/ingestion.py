@@ -15,8 +15,9 @@ the wider schema, and it starts again in the same process, under the same lease.
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -27,9 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.decode.decoder_choice import Way
-from bucketingest.decode.registered.subjects import registry_client, with_columns, with_readers_schema
-from bucketingest.hudi.errors import SchemaError, UnsupportedTable
-from bucketingest.index.errors import MissingKeyColumn, UnsupportedKeyType
+from bucketingest.decode.registered.subjects import readers_schemas, registry_client, with_columns
 from bucketingest.lease.guard import LEASE_MARGIN
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
@@ -39,17 +38,18 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import TableBeginning
 from bucketingest.stream.checkpoint.checkpoint import SourceKind
-from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.files.source import FilesInput, open_files
 from bucketingest.stream.files.writing import FilesWriter
 from bucketingest.stream.foreach_batch import MicroBatchFunction
+from bucketingest.stream.growth import Growth, first_taken
 from bucketingest.stream.held_table import HeldTable, drop_of, lock_of, recorded_sleep
 from bucketingest.stream.pacing import Pace
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
 from bucketingest.stream.scaling import ExecutorScaling
-from bucketingest.stream.source.registered import ColumnsSchema, RegisteredMessages, SchemaGrown
+from bucketingest.stream.source.columns_schema import ColumnsSchema, SchemaGrown
+from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.executors import SparkExecutors
@@ -78,10 +78,7 @@ def ingest_resource(
     Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
     all checks.
     """
-    asked, client = resource, _registry(resource)
-    if client is not None:
-        resource = with_readers_schema(resource, client, Patience())
-    columns = _growing_columns(asked, resource)
+    client, columns = _registry(resource), _growing_columns(resource)
     lookups = None if client is None else SchemaLookups(client)
     files = None
     with prepared(session):
@@ -91,19 +88,28 @@ def ingest_resource(
             session = own_session(session)
             files = open_files(resource.spec.source.files)
             rows = files.rows(session)
-        first = _Input.of(rows, resource, lookups, makes_jobs=service_jobs, columns=columns)
         kafka, board = resource.spec.source.kafka, board or ProgressBoard()
         topics = None if kafka is None else TopicsRead.of(session, kafka, board)
 
-    def with_schema(text: str) -> _Input:
+    def given(read_as: BucketIngest) -> _Input:
         with prepared(session):
-            again = with_columns(resource, text)
-            return _Input.of(rows, again, lookups, makes_jobs=service_jobs, columns=columns)
+            return _Input.of(rows, read_as, lookups, makes_jobs=service_jobs, columns=columns)
 
-    growth = None if columns is None else _Growth(columns, with_schema)
+    def first(read_as: BucketIngest) -> _Input:
+        if columns is not None and read_as.spec.format is not None:
+            columns.text = read_as.spec.format.columns_text
+        return given(read_as)
+
+    versions = iter([resource]) if client is None else readers_schemas(resource, client, Patience())
     job = _Job(_source_kind(resource), once=once, board=board, files=files, topics=topics)
     try:
-        return _start(first, job, ended_hosts=ended_hosts, growth=growth)
+        return _start(
+            (partial(first, each) for each in versions),
+            job,
+            ended_hosts=ended_hosts,
+            columns=columns,
+            with_schema=lambda text: given(with_columns(resource, text)),
+        )
     except BaseException:  # also by a stop signal
         if topics is not None:
             topics.close()
@@ -120,7 +126,7 @@ def ingest(
     """
     with prepared(rows.sparkSession):
         given = _Input(rows, pipeline, RowShape(None, pipeline.delete_when))
-        return _start(given, _Job("own", once=once, board=board or ProgressBoard()))
+        return _start(iter([lambda: given]), _Job("own", once=once, board=board or ProgressBoard()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,27 +159,6 @@ class _Input:
 
 
 @dataclass(frozen=True, slots=True)
-class _Growth:
-    """Gives the table columns that have become more."""
-
-    columns: ColumnsSchema
-    with_schema: Callable[[str], _Input]
-
-    def starter(self, asked: SchemaGrown, start: Callable[[_Input], QueryStarter]) -> QueryStarter:
-        """Starts with the columns that are asked for; with those of before if the table cannot have them."""
-        changes = {str(number): paths for number, paths in asked.changes.items()}
-        try:
-            starter = start(self.with_schema(asked.text))
-        except (UnsupportedTable, SchemaError, InvalidTransform, UnsupportedKeyType, MissingKeyColumn) as error:
-            paths = ", ".join(sorted(set(chain(*changes.values()))))
-            self.columns.refuse(asked, f"has {paths}, which the table cannot take: {error}")
-            return start(self.with_schema(self.columns.text))
-        log.info("the columns grow with the messages' schemas", extra={"changes": changes})
-        self.columns.grow(asked)
-        return starter
-
-
-@dataclass(frozen=True, slots=True)
 class _Job:
     """What stays the same as long as the process runs."""
 
@@ -185,14 +170,18 @@ class _Job:
 
 
 def _start(
-    given: _Input,
+    inputs: Iterator[Callable[[], _Input]],
     job: _Job,
     *,
     ended_hosts: Collection[str] = (),
-    growth: _Growth | None = None,
+    columns: ColumnsSchema | None = None,
+    with_schema: Callable[[str], _Input] | None = None,
 ) -> RunningIngest:
+    """`inputs`: by schemas of which the first that the table takes is taken. `columns`: the one that is, if it grows;
+    `with_schema`: an input with another one.
+    """
+    given = first_taken(inputs, _checked)  # the lease is the first thing written
     pipeline = given.pipeline
-    check_definition(pipeline.definition, given.shape.schema(given.rows))  # the lease is the first thing written
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
     lease = TableLease.acquire(
         storage,
@@ -210,11 +199,20 @@ def _start(
         def start(given: _Input) -> QueryStarter:
             return _starter(given, job, storage, lease, catalogs)
 
-        grow = None if growth is None else lambda asked: growth.starter(asked, start)
-        return RunningIngest(start(given), lease, catalogs, grow)
+        def again(asked: SchemaGrown | None, stop: threading.Event) -> QueryStarter:
+            if columns is None or with_schema is None:
+                return start(given)
+            return Growth(columns, with_schema, start).starter(asked, stop)
+
+        return RunningIngest(first_taken(chain([lambda: given], inputs), start), lease, catalogs, again)
     except BaseException:  # also by a stop signal
         lease.release()
         raise
+
+
+def _checked(given: _Input) -> _Input:
+    check_definition(given.pipeline.definition, given.shape.schema(given.rows))
+    return given
 
 
 def _starter(
@@ -307,10 +305,10 @@ def _registry(resource: BucketIngest) -> RegistryClient | None:
     return None if format_ is None or format_.registry is None else registry_client(format_.registry)
 
 
-def _growing_columns(asked: BucketIngest, resource: BucketIngest) -> ColumnsSchema | None:
-    """The schema of the columns if it grows with the messages'. `asked`: the resource before the registry was."""
-    before, now = asked.spec.format, resource.spec.format
-    return None if before is None or now is None or not before.follows_registry else ColumnsSchema(now.columns_text)
+def _growing_columns(resource: BucketIngest) -> ColumnsSchema | None:
+    """The schema of the columns if it grows with the messages'."""
+    format_ = resource.spec.format
+    return None if format_ is None or not format_.follows_registry else ColumnsSchema()
 
 
 def _source_kind(resource: BucketIngest) -> SourceKind:

@@ -5,6 +5,7 @@ answers again, stopping, raising the error that really ended it.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -19,17 +20,21 @@ from bucketingest.stream.errors import JvmFailed, QueryFailed, SourceUnreachable
 from bucketingest.stream.files.query import FilesQueryFailed
 from bucketingest.stream.foreach_batch import StopRequested
 from bucketingest.stream.report.progress import Progress
-from bucketingest.stream.source.registered import SchemaGrown
+from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.spark.executors import registered_executors
 from bucketingest.stream.spark.failures import essence, got_no_answer
 from bucketingest.stream.starter import Query, QueryStarter
-from bucketingest.write.errors import PositionLost
+from bucketingest.write.errors import ColumnsChanged, PositionLost
 
 log = logging.getLogger(__name__)
 
 RESTARTS_MAX: Final = 10
 """How often one process starts again because other writers rolled instants back, before it fails."""
 _POLL_SECONDS: Final = 0.2
+Reopen = Callable[[SchemaGrown | None, threading.Event], QueryStarter]
+"""Opens the table again, with the columns that are asked for, or those that it has now. The event: the job is to
+stop.
+"""
 CATALOG_SECONDS: Final = 30.0
 """So long a run that ends with its input waits for a catalog to take its last commit."""
 ONCE_WAITS_SECONDS: Final = 60.0
@@ -46,11 +51,11 @@ class RunningIngest:
         starter: QueryStarter,
         lease: TableLease,
         catalogs: Sequence[CatalogKeeper] = (),
-        grow: Callable[[SchemaGrown], QueryStarter] | None = None,
+        reopen: Reopen | None = None,
     ) -> None:
-        """`grow`: makes another starter when the columns become more."""
+        """`reopen`: makes another starter when the columns become more."""
         self._starter = starter
-        self._grow_columns = grow
+        self._reopen = reopen
         self._catalogs = catalogs
         self._lease = lease
         self._function = starter.function
@@ -106,20 +111,32 @@ class RunningIngest:
     def _wait(self, deadline: float | None) -> bool:
         while deadline is None or time.monotonic() < deadline:
             try:
-                if self._has_ended():
+                if self._has_ended_for_good():
                     return True
-            except PositionLost as error:
-                if self._function.stop_requested.is_set():
-                    log.warning("stopped; the next start ingests again", extra={"reason": str(error)})
-                    self._stop()
-                    return True
-                self._start_again(error)
-            except SchemaGrown as grown:
-                self._grow(grown)
             except SourceUnreachable as error:
                 self._wait_for_source(error)
-            except (Py4JError, ConnectionError) as error:  # another OSError is of this process's disk, say
-                raise _jvm_failed() from error
+            except Exception as error:
+                # Another OSError is of this process's disk, say.
+                if isinstance(error, Py4JError | ConnectionError) or got_no_answer(error):
+                    raise _jvm_failed() from error
+                raise
+        return False
+
+    def _has_ended_for_good(self) -> bool:
+        """Wait a moment for the query's end; start another one if it ended for that."""
+        try:
+            return self._has_ended()
+        except PositionLost as error:
+            if self._function.stop_requested.is_set():
+                log.warning("stopped; the next start ingests again", extra={"reason": str(error)})
+                self._stop()
+                return True
+            self._start_again(error)
+        except SchemaGrown as grown:
+            self._open_again(grown)
+        except ColumnsChanged as error:
+            log.warning("opening the table again", extra={"reason": str(error)})
+            self._open_again(None)
         return False
 
     def _has_ended(self) -> bool:
@@ -159,7 +176,7 @@ class RunningIngest:
         if self.query is not None:
             self.query = None
             self._starter.coordinator.start()  # only then an instant that a micro-batch of it failed can be committed
-            self._function.board.source_lost(self._starter.coordinator.inflight)
+            self._function.board.query_ended(self._starter.coordinator.inflight)
         if self._unanswered_since is None:
             self._unanswered_since = now
             log.warning("waiting for Kafka; no restart is needed", extra={"reason": str(error)})
@@ -212,16 +229,17 @@ class RunningIngest:
         self._stop()
         self._begin()
 
-    def _grow(self, grown: SchemaGrown) -> None:
+    def _open_again(self, grown: SchemaGrown | None) -> None:
         """Start again from the table with more columns. Nothing of the micro-batch is written; what the open instant
         has of earlier ones is written again.
         """
-        assert self._grow_columns is not None, "only a schema that may grow is looked at"
+        assert self._reopen is not None, "the table's columns may change under each query that is started"
         before = self._function
         self._stop()
         before.stop_services()
+        before.board.query_ended(None)  # what follows may take as long as a start
         self._starter.coordinator.give_up("columns become more")
-        self._starter = self._grow_columns(grown)
+        self._starter = self._reopen(grown, before.stop_requested)
         self._function = self._starter.function
         if before.stop_requested.is_set():
             self._function.stop_requested.set()

@@ -53,6 +53,12 @@ class LogFilesLeft(WriteError):
         )
 
 
+class ColumnsChanged(WriteError):
+    """Another writer changed the table's columns in a way that no reader bridges between its log files and ours. Open
+    the table again: that merges them, and our next log files have its columns.
+    """
+
+
 class RulesConflict(WriteError):
     """The table's bucket rules cannot be changed now, because another writer is at work."""
 

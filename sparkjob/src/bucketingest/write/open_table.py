@@ -129,17 +129,24 @@ def open_table(
     comparison = _compared(storage, stored, avro, definition)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
-    if comparison.needs_merge and (timeline.pending or _has_logs(view, replaced)):
+    old = _in_old_logs(storage, timeline, view, replaced, comparison)
+    if old or (comparison.needs_merge and timeline.pending):
         if merge_logs is not None:
-            log.warning("merging all log files before columns change", extra={"columns": comparison.needs_merge})
+            log.warning("merging all log files before columns change", extra={"columns": old or comparison.needs_merge})
             merge_logs(_columns_of(stored))
         timeline = with_hidden(storage, Timeline.load(storage))
         # What was left open, or another writer, may have changed the columns meanwhile.
         comparison = _compared(storage, stored_schema(table, timeline) or avro, avro, definition)
         view = load_file_view(storage, timeline)
         replaced = replaced_file_groups(storage, timeline)
-        if comparison.needs_merge and _has_logs(view, replaced):
-            raise LogFilesLeft(storage.url, comparison.needs_merge)
+        if old := _in_old_logs(storage, timeline, view, replaced, comparison):
+            if comparison.needs_merge:
+                raise LogFilesLeft(storage.url, old)
+            log.error(
+                "log files are older than columns of another writer: hudi-rs reads none of the table until they "
+                "are compacted",
+                extra={"columns": old},
+            )
     files = _committed_files(view, replaced) if has_buckets else ()
     index = BucketIndex.bootstrap(files, bucket_rules.counts).avoiding(replaced if has_buckets else ())
     if not has_buckets:
@@ -244,11 +251,30 @@ def _columns_of(stored: AvroSchema) -> pa.Schema:
     return pa.schema([field for field in schema if field.name not in META_COLUMNS])
 
 
-def _has_logs(view: FileView, replaced: Collection[tuple[str, str]]) -> bool:
-    return any(
-        group.latest is not None and group.latest.log_files and (group.partition_path, group.file_id) not in replaced
+def _in_old_logs(
+    storage: Storage,
+    timeline: Timeline,
+    view: FileView,
+    replaced: Collection[tuple[str, str]],
+    comparison: SchemaComparison,
+) -> tuple[str, ...]:
+    """What changes from the columns of a log file to those that are to be, and no reader bridges. A log file has the
+    columns of its commit; those of one that is archived count as the table's.
+    """
+    instants = {
+        each.instant
         for group in view.groups
-    )
+        if group.latest is not None and (group.partition_path, group.file_id) not in replaced
+        for each in group.latest.log_files
+    }
+    commits = [each for each in timeline.completed_commits if each.request_time in instants]
+    if not instants:
+        return ()
+    if comparison.needs_merge and len(commits) < len(instants):
+        return comparison.needs_merge
+    texts = {CommitMetadata.decode_schema(storage.get(path), path) for path in map(path_of, commits)}
+    found = (compare_schemas(json.loads(text), comparison.schema).needs_merge for text in sorted(filter(None, texts)))
+    return next(filter(None, found), ())
 
 
 def _verify_layout(sample: Iterable[tuple[str, str, str]], rules: RowRules, counts: BucketCounts) -> None:

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from bucketingest.decode.registered.subjects import registry_client, with_readers_schema, writer_schema
+from bucketingest.decode.registered.subjects import (
+    VERSIONS_MAX,
+    readers_schemas,
+    registry_client,
+    with_readers_schema,
+    writer_schema,
+)
 from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.client import RegisteredSchema
@@ -84,3 +90,34 @@ def test_what_the_registry_says_of_an_id_is_a_schema_or_a_reason() -> None:
     assert writer_schema(RegisteredSchema("{}", "JSON", ("{",)), "JSON") == WriterSchema()
     assert writer_schema(RegisteredSchema("{}", "AVRO"), "JSON").why_not == "is AVRO, not JSON"
     assert writer_schema(None, "JSON").why_not == "is not in the registry"
+
+
+def versions(registry: HttpRegistry) -> list[str]:
+    given = resource(registry)
+    assert given.spec.format is not None
+    assert given.spec.format.registry is not None
+    found = readers_schemas(given, registry_client(given.spec.format.registry), NO_PATIENCE)
+    return [json.loads(each.spec.format.columns_text)["fields"][-1]["name"] for each in found if each.spec.format]
+
+
+def test_older_versions_come_behind_the_newest_but_for_those_that_can_be_no_columns(registry: HttpRegistry) -> None:
+    """One is deleted, one is of another type, and one has a type inside itself."""
+    chain = {"type": "record", "name": "C", "fields": [{"name": "next", "type": ["null", "C"]}]}
+    for name in ("a", "b", "c"):
+        registry.register("orders-value", {**json.loads(NAMED), "fields": [{"name": name, "type": "int"}]})
+    registry.register("orders-value", "message M {}", schemaType="PROTOBUF")
+    registry.register("orders-value", {**json.loads(NAMED), "fields": [{"name": "d", "type": chain}]})
+    assert versions(registry) == ["c", "b", "a"]
+    assert registry.asked[0] == "/subjects/orders-value/versions/latest"
+
+
+def test_not_more_versions_are_asked_for_than_may_be_and_the_newest_says_why_none_is_right(
+    registry: HttpRegistry,
+) -> None:
+    for number in range(VERSIONS_MAX + 5):
+        registry.register(
+            "orders-value", {**json.loads(NAMED), "fields": [{"name": f"n{number}", "type": ["int", "string"]}]}
+        )
+    with pytest.raises(UnusableSchema, match=f"schema {VERSIONS_MAX + 5} of the subject orders-value .*: it cannot be"):
+        versions(registry)
+    assert len(registry.asked) == VERSIONS_MAX

@@ -17,8 +17,10 @@ from bucketingest.registry.credentials import Credentials
 from bucketingest.registry.errors import GaveWay
 from bucketingest.registry.lookups import Patience, SchemaLookups
 from bucketingest.stream.errors import SchemaRefused
+from bucketingest.stream.source import columns_schema as columns_schema_module
+from bucketingest.stream.source.columns_schema import ColumnsSchema, SchemaGrown
 from bucketingest.stream.source.messages import MessageDecoder, ids_in, marked_messages
-from bucketingest.stream.source.registered import ColumnsSchema, RegisteredMessages, SchemaGrown
+from bucketingest.stream.source.registered import RegisteredMessages
 from support.registry.http_registry import HttpRegistry, http_registry, respond
 
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]})
@@ -152,6 +154,12 @@ def test_all_messages_are_marked_with_row_and_reason() -> None:
     assert made.column("detail").to_pylist() == ["has no value", why]
 
 
+def columns_schema() -> ColumnsSchema:
+    found = ColumnsSchema()
+    found.text = SCHEMA
+    return found
+
+
 def record(*names: str) -> str:
     return json.dumps({"type": "record", "name": "R", "fields": [{"name": each, "type": "int"} for each in names]})
 
@@ -159,7 +167,7 @@ def record(*names: str) -> str:
 def test_new_fields_of_messages_are_told_once_and_before_anything_is_written(registry: HttpRegistry) -> None:
     for each in (SCHEMA, record("n", "a"), "no schema", record("b", "n")):
         registry.register("r", each)
-    columns = ColumnsSchema(SCHEMA)
+    columns = columns_schema()
     registered = registered_at(registry, columns)
     assert write(registered, Writing(message(1))) == [None]
     writing = Writing(message(1), message(2) + b"\x04", message(3), message(4) + b"\x06")
@@ -177,7 +185,7 @@ def test_new_fields_of_messages_are_told_once_and_before_anything_is_written(reg
 def test_messages_of_a_schema_whose_fields_the_table_cannot_take_are_dead_letters(registry: HttpRegistry) -> None:
     for each in (SCHEMA, record("n", "a")):
         registry.register("r", each)
-    columns = ColumnsSchema(SCHEMA)
+    columns = columns_schema()
     writing = Writing(message(1), message(2) + b"\x04")
     with pytest.raises(SchemaGrown) as asked:
         write(registered_at(registry, columns), writing)
@@ -192,7 +200,7 @@ def test_fields_that_become_no_columns_are_named_once(registry: HttpRegistry, ca
     union = {"name": "u", "type": ["int", "string"]}
     fields = [{"name": "n", "type": "int"}, union, {"name": "N", "type": "int"}]
     registry.register("r", {**json.loads(SCHEMA), "fields": fields})
-    registered = registered_at(registry, ColumnsSchema(SCHEMA))
+    registered = registered_at(registry, columns_schema())
     writing = Writing(message(1) + b"\x00\x04\x04")
     assert write(registered, writing) == write(registered, writing) == [None]
     (told,) = [vars(each)["fields"] for each in caplog.records if each.message == "fields of a schema are no columns"]
@@ -203,7 +211,7 @@ def test_only_the_schema_that_the_table_cannot_take_is_refused(registry: HttpReg
     """The others have new fields of their own, or the same as the refused one."""
     for each in (SCHEMA, record("n", "a", "bad"), record("n", "b"), record("n", "a")):
         registry.register("r", each)
-    columns = ColumnsSchema(SCHEMA)
+    columns = columns_schema()
     writing = Writing(message(1), message(2) + b"\x04\x04", message(3) + b"\x06", message(4) + b"\x06")
     changes = []
     for _ in range(5):
@@ -231,3 +239,24 @@ def test_a_schema_that_cannot_be_read_stops_the_query_if_that_is_asked_for(regis
     with pytest.raises(SchemaRefused, match="schema 2 cannot be read with the table's: field n is string and cannot"):
         write(registered, writing)
     assert writing.details == []
+
+
+def test_a_schema_that_would_make_too_many_columns_is_refused_and_others_are_not(
+    registry: HttpRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns_schema_module, "COLUMNS_MAX", 4)
+    deep = {"name": "s", "type": {"type": "record", "name": "S", "fields": json.loads(record("x", "y", "z"))["fields"]}}
+    many = {**json.loads(SCHEMA), "fields": [*json.loads(SCHEMA)["fields"], deep]}
+    for each in (SCHEMA, many, record("n", "a")):
+        registry.register("r", each)
+    columns = columns_schema()
+    writing = Writing(message(1), message(2) + b"\x02\x02\x02", message(3) + b"\x04")
+    with pytest.raises(SchemaGrown) as asked:
+        write(registered_at(registry, columns), writing)
+    assert asked.value.changes == {3: ("a",)}
+    columns.grow(asked.value)
+    found = write(registered_at(registry, columns), writing)
+    why = "schema 2 would make 5 columns, with the fields inside them, and no table grows to more than 4; give"
+    assert found[0] is found[2] is None
+    assert found[1] is not None
+    assert why in found[1]

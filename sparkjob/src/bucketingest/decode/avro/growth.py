@@ -5,8 +5,10 @@ is the union of theirs, not the newest.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
+
+import pyarrow as pa
 
 from bucketingest.decode.avro.column_types import branches_of, columns_of
 from bucketingest.decode.avro.resolution import ANY_SYMBOL, CONNECT_NAME, EXACT, Incompatible, fields_read, resolved
@@ -47,6 +49,15 @@ def grown(reader_text: str, writer_text: str) -> tuple[str, tuple[str, ...]]:
     except Incompatible:
         return reader_text, ()
     return json.dumps(reader), tuple(changed)
+
+
+def columns_in_all(reader_text: str) -> int:
+    """Columns, and fields inside them. Raises UnreadableSchema."""
+    return _count(columns_of(read_reader(reader_text)))
+
+
+def _count(fields: Iterable[pa.Field]) -> int:
+    return sum(1 + _count(each.type.field(at) for at in range(each.type.num_fields)) for each in fields)
 
 
 def left_out(reader_text: str, writer_text: str) -> tuple[str, ...]:

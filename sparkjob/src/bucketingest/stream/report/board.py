@@ -166,8 +166,8 @@ class ProgressBoard:
             self._progress = replace(self._progress, position_losses=self._progress.position_losses + 1)
             self._query_ended(None)
 
-    def source_lost(self, inflight: str | None) -> None:
-        """The query has ended because its source does not answer. `inflight`: request time of the open instant."""
+    def query_ended(self, inflight: str | None) -> None:
+        """The query has ended and will start again. `inflight`: request time of the open instant."""
         with self._lock:
             self._query_ended(inflight)
 

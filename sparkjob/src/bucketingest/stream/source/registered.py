@@ -8,20 +8,19 @@ micro-batch has, asks for them, and has the micro-batch written again. That is r
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from bucketingest.decode.avro.growth import grown, left_out
-from bucketingest.decode.avro.schema import UnreadableSchema
 from bucketingest.decode.kafka.message import VALUE
 from bucketingest.decode.registered.subjects import writer_schema
 from bucketingest.decode.registered.wire_format import UnknownSchemaIds, WriterSchema
 from bucketingest.registry.lookups import KEPT_MAX, NEW_MAX, SchemaLookups
 from bucketingest.stream.errors import SchemaRefused
+from bucketingest.stream.source.columns_schema import ColumnsSchema
 from bucketingest.stream.source.messages import MessageDecoder, ids_in
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.spark.arrow_map import map_in_arrow
@@ -41,70 +40,6 @@ def ids_of(rows: DataFrame, columns: Sequence[str] = (VALUE,)) -> set[int]:
     """
     found = map_in_arrow(rows.select(*columns), lambda batches: ids_in(batches, _IDS_MAX), "id BIGINT").toArrow()
     return set(found.column("id").to_pylist())
-
-
-class SchemaGrown(Exception):
-    """Messages of a micro-batch have fields that are no columns yet, or wider types; nothing of it is written."""
-
-    def __init__(self, text: str, changes: Mapping[int, Sequence[str]]) -> None:
-        super().__init__(f"schemas {', '.join(map(str, changes))} have more than the columns")
-        self.text = text
-        """The schema of the columns with them."""
-        self.changes = changes
-        """Paths of the fields, by the schema's id."""
-
-
-class ColumnsSchema:
-    """The schema of the columns, which grows with those of the messages. One for as long as the process runs."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        """As the table has it."""
-        self.refused: dict[int, str] = {}
-        """Why the table cannot take what a schema has, by the schema's id."""
-        self._covered: set[int] = set()
-        self._one_by_one = False
-
-    def cover(self, writers: Mapping[int, WriterSchema], columns_in: Callable[[WriterSchema], str]) -> None:
-        """Look at the schemas that are new, or all if the columns or what is refused have changed. `columns_in`: the
-        schema of what becomes a row. Raises SchemaGrown until `grow` or `refuse` has been called for each.
-        """
-        changes: dict[int, Sequence[str]] = {}
-        text = self.text
-        for number in sorted(writers.keys() - self._covered - self.refused.keys()):
-            if changes and self._one_by_one:
-                break
-            self._covered.add(number)
-            if not writers[number].why_not:
-                try:
-                    text, paths = grown(text, columns_in(writers[number]))
-                except UnreadableSchema:  # its messages are dead letters
-                    continue
-                if paths:
-                    changes[number] = paths
-        if changes:
-            raise SchemaGrown(text, changes)
-
-    def left_out(self, columns_in: Callable[[WriterSchema], str], writer: WriterSchema) -> tuple[str, ...]:
-        """Fields of a schema that is looked at which become no columns, such as unions of several types."""
-        try:
-            return left_out(self.text, columns_in(writer))
-        except UnreadableSchema:
-            return ()
-
-    def grow(self, asked: SchemaGrown) -> None:
-        """The table has these columns now."""
-        self.text = asked.text
-        self._covered.clear()
-
-    def refuse(self, asked: SchemaGrown, why: str) -> None:
-        """The table cannot take what a schema has: its messages are dead letters. Of several schemas any may be to
-        blame: they are asked for again, one by one. What others have of the same is looked at again, too.
-        """
-        self._one_by_one = len(asked.changes) > 1
-        if not self._one_by_one:
-            self.refused |= dict.fromkeys(asked.changes, why)
-        self._covered.clear()
 
 
 class RegisteredMessages:

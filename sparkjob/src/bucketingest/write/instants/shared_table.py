@@ -24,7 +24,7 @@ from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, R
 from bucketingest.hudi.timeline.overtaking import Committed, completed_cleans, left_out, swept_away
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import Storage
-from bucketingest.write.errors import PositionLost
+from bucketingest.write.errors import ColumnsChanged, PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import lost_in_archive
@@ -132,7 +132,8 @@ class SharedTable:
     def fold_in(self, timeline: Timeline) -> None:
         """Add the file groups and columns that other writers' instants made since the last call.
 
-        Raises UnsupportedTable if another writer changed a column's type.
+        Raises UnsupportedTable if another writer changed a column's type, ColumnsChanged if log files of this attempt
+        could not be read with the columns that another writer added or widened.
         """
         written = []
         for instant in timeline.completed_commits:
@@ -158,6 +159,8 @@ class SharedTable:
         comparison = compare_schemas(json.loads(schema), self._input_schema, self._fixed)
         if comparison.fit is Fit.REFUSED:
             raise UnsupportedTable(self._storage.url, [f"schema: {reason}" for reason in comparison.reasons])
+        if changed := compare_schemas(self._input_schema, comparison.schema).needs_merge:
+            raise ColumnsChanged(f"{self._storage.url}: another writer added or widened {', '.join(changed)}")
         self.schema = comparison.schema
 
     def wrote(self, instant: str, file_groups: Collection[tuple[str, str]]) -> None:
