@@ -192,9 +192,8 @@ def test_columns_grow_with_the_schemas_of_messages_while_the_query_runs_and_old_
     assert (first.rollbacks, first.position_losses) == (0, 0)
     (letter,) = lake.letters()
     assert "field n is string and cannot be read as long" in letter["detail"]
-    late = {"id": "5", "n": 5, "place": {"x": 5}, "a": 50}  # another start, whose newest schema has no a
-    topic.send([message(ids[1], schemas[1], late)])
-    schema_registry.register(subject, {**schemas[2], "doc": "the newest"})
+    # Another start takes the newest schema that the table takes, which has no a.
+    topic.send([message(ids[1], schemas[1], {"id": "5", "n": 5, "place": {"x": 5}, "a": 50})])
     run.once(found)
     rows = lake.rows().sort_by("id").select(["id", "n", "place", "a", "b"]).to_pylist()
     assert [tuple(each.values()) for each in rows] == [
