@@ -120,6 +120,12 @@ def test_an_iceberg_table_elsewhere_or_with_another_name_is_no_clash(problems: F
             id="envelope of Avro",
         ),
         pytest.param(
+            {"spec.schemaEvolution": {"mode": "additive"}},
+            "spec.schemaEvolution.mode: is for columns that follow a registry; allowed: format.registry without "
+            "format.schema",
+            id="columns that follow no registry",
+        ),
+        pytest.param(
             {"spec.format.envelope": {"type": "debezium"}, "spec.table.orderingField": "ts"},
             "spec.table.orderingField: is not allowed with format.envelope: the order of changes is that of the "
             "topic's offsets",

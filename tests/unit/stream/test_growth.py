@@ -75,7 +75,7 @@ class Stop(threading.Event):
 
 def grown(*errors: Exception, stopped: bool = False) -> tuple[Any, ColumnsSchema, Clock]:
     clock = Clock()
-    columns = ColumnsSchema(clock)
+    columns = ColumnsSchema(clock=clock)
     columns.text = "old"
     stop = Stop(clock)
     if stopped:

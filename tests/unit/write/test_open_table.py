@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +13,14 @@ from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import PROPERTIES_PATH, LogFileName
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.table.schema import arrow_to_avro, schema_json
+from bucketingest.hudi.table.schema_evolution import Evolution
 from bucketingest.hudi.table.table import StateRules, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.index.errors import BucketOutOfRange, DuplicateFileGroup, InvalidKeyRule
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.instants.journal import ROOT
-from bucketingest.write.open_table import OpenTable, open_table
+from bucketingest.write.open_table import OpenTable, check_table_fits, open_table
 from bucketingest.write.plan import DELETE_COLUMN
 from support.tables.other_writers import archive, commit, foreign_commit, later
 from support.tables.table_runs import TestTable, offsets
@@ -301,3 +303,22 @@ def test_columns_that_come_while_log_files_are_merged_stay() -> None:
 
     table = open_table(storage, definition(), ours, merge_logs=merge)
     assert table.row_schema.names == [*theirs.names, "ours"]
+
+
+@pytest.mark.parametrize(
+    ("evolution", "added", "widened"), [("follow", True, True), ("additive", True, False), ("off", False, False)]
+)
+def test_only_changes_of_columns_that_are_asked_for_are_taken(evolution: Evolution, added: bool, widened: bool) -> None:
+    storage = new_storage()
+    open_table(storage, definition(), SCHEMA.append(pa.field("n", pa.int32())), evolution=evolution)
+    wide = SCHEMA.append(pa.field("n", pa.int64()))
+    for schema, is_taken in (
+        (SCHEMA, True),
+        (wide, widened),
+        (wide.append(pa.field("m", pa.int32())), added and widened),
+    ):
+        with nullcontext() if is_taken else pytest.raises(UnsupportedTable, match=f"mode is {evolution}"):
+            open_table(storage, definition(), schema, evolution=evolution)
+    more = SCHEMA.append(pa.field("m", pa.int32()))
+    with nullcontext() if added else pytest.raises(UnsupportedTable, match="column 'm' is new or wider"):
+        check_table_fits(storage, definition(), more, evolution=evolution)

@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from bucketingest.spec.base import SpecModel
 from bucketingest.spec.fields.catalogs import Catalog
 from bucketingest.spec.fields.pod import Pod
-from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health, Restart, Slo, Upgrade
+from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health, Restart, SchemaEvolution, Slo, Upgrade
 from bucketingest.spec.fields.schema import inlined_schema, with_defaults
 from bucketingest.spec.fields.services import Services
 from bucketingest.spec.fields.source import (
@@ -95,6 +95,11 @@ class BucketIngestSpec(SpecModel):
     services: Services = Field(default=Services(), description="The work that keeps the table fast to read.")
     catalogs: tuple[Catalog, ...] = Field(
         default=(), description="Where engines find the table by its name.", max_length=8
+    )
+    schema_evolution: SchemaEvolution = Field(
+        default=SchemaEvolution(),
+        alias="schemaEvolution",
+        description="Whether the table's columns follow the schemas of a registry.",
     )
     errors: Errors = Field(
         default=Errors(), description="What happens to a row that cannot be decoded or has no record key."

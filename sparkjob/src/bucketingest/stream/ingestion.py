@@ -227,6 +227,7 @@ def _starter(
         pipeline.definition,
         has_deletes=pipeline.delete_when is not None,
         log_block=pipeline.log_block,
+        evolution=pipeline.evolution,
         drop_metadata_table=drop_of(storage, pipeline, lease),
         lock=lambda: lock_of(storage, pipeline, lease).held(),
         check_lease=lambda: lease.check(LEASE_MARGIN),
@@ -308,7 +309,9 @@ def _registry(resource: BucketIngest) -> RegistryClient | None:
 def _growing_columns(resource: BucketIngest) -> ColumnsSchema | None:
     """The schema of the columns if it grows with the messages'."""
     format_ = resource.spec.format
-    return None if format_ is None or not format_.follows_registry else ColumnsSchema()
+    if format_ is None or not format_.follows_registry:
+        return None
+    return ColumnsSchema(resource.spec.schema_evolution.mode)
 
 
 def _source_kind(resource: BucketIngest) -> SourceKind:

@@ -12,6 +12,7 @@ from bucketingest.decode.decoder_choice import delete_predicate
 from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.lock.hudi_lock import LockSettings
 from bucketingest.hudi.table.layout_warnings import LogBlock
+from bucketingest.hudi.table.schema_evolution import Evolution
 from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.lease.record import DEFAULT_VALIDITY
 from bucketingest.services.archive.choose import ArchiveRules
@@ -47,6 +48,8 @@ class Pipeline:
     """None: what readers merge rightly."""
     drops_metadata_table: bool = False
     """Whether Hudi's metadata table is dropped; else a table with it is refused."""
+    evolution: Evolution = "follow"
+    """Which columns a table may get."""
     memory_bytes: int = 256 * 1024**2
     """Memory budget of one write task."""
     write_tasks: int | None = None
@@ -125,6 +128,7 @@ class Pipeline:
             delete_when=delete_predicate(resource),
             log_block=table.log_block,
             drops_metadata_table=table.metadata_table == "drop",
+            evolution=spec.schema_evolution.mode,
             memory_bytes=table.memory_per_task,
             write_tasks=table.write_tasks,
             dead_letters_url=resource.dead_letter_path,

@@ -33,7 +33,7 @@ from bucketingest.hudi.table.schema import (
     schema_json,
     with_meta_columns,
 )
-from bucketingest.hudi.table.schema_evolution import Fit, SchemaComparison, compare_schemas
+from bucketingest.hudi.table.schema_evolution import Evolution, SchemaComparison, compare_schemas
 from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_table, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant_time import newest_time, parse_time
@@ -95,6 +95,7 @@ def open_table(
     *,
     has_deletes: bool = False,
     log_block: LogBlock | None = None,
+    evolution: Evolution = "follow",
     drop_metadata_table: Callable[[], None] | None = None,
     merge_logs: Callable[[pa.Schema], None] | None = None,
     lock: Lock = nullcontext,
@@ -103,6 +104,7 @@ def open_table(
     """Open the table, or create it with the incoming columns.
 
     `incoming`: columns after the transform, without the delete column. `log_block` None: `best_log_block`.
+    `evolution`: which changes of its columns are taken.
     `drop_metadata_table`: is called after all checks; None: a table with Hudi's metadata table is refused. `merge_logs`
     ends what this pipeline left open in a table of these columns, and merges all log files into base files: is called
     before columns change in a way that no reader bridges between log files; None: such a change is refused.
@@ -126,7 +128,7 @@ def open_table(
     timeline = with_hidden(storage, Timeline.load(storage))
     _tell_if_ahead(timeline)
     stored = stored_schema(table, timeline) or avro
-    comparison = _compared(storage, stored, avro, definition)
+    comparison = _compared(storage, stored, avro, definition, evolution)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
     old = _in_old_logs(storage, timeline, view, replaced, comparison)
@@ -136,7 +138,7 @@ def open_table(
             merge_logs(_columns_of(stored))
         timeline = with_hidden(storage, Timeline.load(storage))
         # What was left open, or another writer, may have changed the columns meanwhile.
-        comparison = _compared(storage, stored_schema(table, timeline) or avro, avro, definition)
+        comparison = _compared(storage, stored_schema(table, timeline) or avro, avro, definition, evolution)
         view = load_file_view(storage, timeline)
         replaced = replaced_file_groups(storage, timeline)
         if old := _in_old_logs(storage, timeline, view, replaced, comparison):
@@ -174,7 +176,12 @@ def open_table(
 
 
 def check_table_fits(
-    storage: Storage, definition: TableDefinition, incoming: pa.Schema, *, drops_metadata_table: bool = False
+    storage: Storage,
+    definition: TableDefinition,
+    incoming: pa.Schema,
+    *,
+    evolution: Evolution = "follow",
+    drops_metadata_table: bool = False,
 ) -> SchemaComparison | None:
     """Refuse most of what `open_table` would refuse, but write nothing, and take no lease and no lock. Returns how the
     columns fit the table's; None: there is no table.
@@ -188,7 +195,7 @@ def check_table_fits(
         return None
     check_table(table, definition, metadata_table=drops_metadata_table)
     avro = arrow_to_avro(incoming, table_name=definition.name)
-    return _compared(storage, stored_schema(table, Timeline.load(storage)) or avro, avro, definition)
+    return _compared(storage, stored_schema(table, Timeline.load(storage)) or avro, avro, definition, evolution)
 
 
 def check_definition(definition: TableDefinition, incoming: pa.Schema) -> RowRules:
@@ -238,11 +245,11 @@ def fixed_columns(definition: TableDefinition) -> tuple[str, ...]:
 
 
 def _compared(
-    storage: Storage, stored: AvroSchema, incoming: AvroSchema, definition: TableDefinition
+    storage: Storage, stored: AvroSchema, incoming: AvroSchema, definition: TableDefinition, evolution: Evolution
 ) -> SchemaComparison:
     comparison = compare_schemas(stored, incoming, fixed_columns(definition))
-    if comparison.fit is Fit.REFUSED:
-        raise UnsupportedTable(storage.url, [f"schema: {reason}" for reason in comparison.reasons])
+    if reasons := comparison.refused_by(evolution):
+        raise UnsupportedTable(storage.url, [f"schema: {reason}" for reason in reasons])
     return comparison
 
 

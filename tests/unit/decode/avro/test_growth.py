@@ -294,3 +294,12 @@ def test_a_type_that_cannot_end_is_a_dead_letter() -> None:
     found = decoder(json.loads(lenient(record(ID))), {1: writer})
     decoded = decode(found, b"\0\0\0\0\1\x02a")
     assert (decoded.rows.num_rows, len(decoded.refused)) == (0, 1)
+
+
+def test_without_wider_types_only_new_fields_become_columns() -> None:
+    reader = lenient(record(ID, {"name": "n", "type": "int"}, {"name": "d", "type": "double"}))
+    more = record(ID, {"name": "d", "type": "float"}, {"name": "note", "type": "string"})
+    assert grown(reader, more, widens=False)[1] == ("note",)
+    wider = record(ID, {"name": "n", "type": "long"}, {"name": "note", "type": "string"})
+    assert grown(reader, wider)[1] == ("n", "note")
+    assert grown(reader, wider, widens=False) == (reader, ()), "its messages are dead letters"

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from bucketingest.decode.avro.registered import RegisteredAvroDecoder
 from bucketingest.decode.registered.wire_format import UnknownSchemaIds
+from bucketingest.hudi.table.schema_evolution import Evolution
 from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.credentials import Credentials
 from bucketingest.registry.errors import GaveWay
@@ -154,8 +155,8 @@ def test_all_messages_are_marked_with_row_and_reason() -> None:
     assert made.column("detail").to_pylist() == ["has no value", why]
 
 
-def columns_schema() -> ColumnsSchema:
-    found = ColumnsSchema()
+def columns_schema(evolution: Evolution = "follow") -> ColumnsSchema:
+    found = ColumnsSchema(evolution)
     found.text = SCHEMA
     return found
 
@@ -260,3 +261,20 @@ def test_a_schema_that_would_make_too_many_columns_is_refused_and_others_are_not
     assert found[0] is found[2] is None
     assert found[1] is not None
     assert why in found[1]
+
+
+def test_columns_that_do_not_grow_keep_what_they_have_and_what_is_not_read_is_named(
+    registry: HttpRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    for each in (record("n", "a"), json.dumps({**json.loads(SCHEMA), "fields": [{"name": "n", "type": "long"}]})):
+        registry.register("r", each)
+    writing = Writing(message(1) + b"\x04", message(2))
+    details = write(registered_at(registry, columns_schema("off")), writing)
+    wider = (
+        "cannot be decoded: byte 2: schema 2 cannot be read with the table's: field n is long and cannot be read as int"
+    )
+    assert details == [None, wider]
+    assert [vars(each).get("fields") for each in caplog.records if "are no columns" in each.message] == [("a",)]
+    with pytest.raises(SchemaGrown) as asked:
+        write(registered_at(registry, columns_schema("additive")), writing)
+    assert asked.value.changes == {1: ("a",)}

@@ -152,8 +152,8 @@ def _fits(compiled: _Compiled) -> str:
 
     pipeline, schema = compiled.pipeline, compiled.schema
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
-    drops = pipeline.drops_metadata_table
-    found = check_table_fits(storage, pipeline.definition, schema, drops_metadata_table=drops)
+    drops, evolution = pipeline.drops_metadata_table, pipeline.evolution
+    found = check_table_fits(storage, pipeline.definition, schema, evolution=evolution, drops_metadata_table=drops)
     if found is None:
         return "the columns can be those of a new table"
     changes = [f"new {', '.join(found.added)}"] if found.added else []

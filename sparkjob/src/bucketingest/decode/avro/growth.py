@@ -34,14 +34,15 @@ def lenient(text: str) -> str:
     return json.dumps(_lenient(read_reader(text)))
 
 
-def grown(reader_text: str, writer_text: str) -> tuple[str, tuple[str, ...]]:
+def grown(reader_text: str, writer_text: str, *, widens: bool = True) -> tuple[str, tuple[str, ...]]:
     """The reader's schema with what the writer's has more: fields behind its own, and wider types; and the paths of
     what has changed.
 
     A field that cannot be a column, or has a column's name in another case, is left out. No other type is changed. If
-    messages of the writer's schema cannot be read with the result, nothing is changed. Raises UnreadableSchema.
+    messages of the writer's schema cannot be read with the result, nothing is changed. Not `widens`: no type is, and
+    messages with a wider one count as those that cannot be read. Raises UnreadableSchema.
     """
-    changed: list[str] = []
+    changed = _Changed(widens)
     writer = read_writer(writer_text)
     reader = _of_record(read_reader(reader_text), writer, "", changed)
     try:
@@ -84,7 +85,15 @@ def _left_out(reader: Any, writer: Any, path: str) -> Iterator[str]:
         yield from _left_out(one["values"], other["values"], f"{path}.value")
 
 
-def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: list[str]) -> AvroRecord:
+class _Changed(list[str]):
+    """Paths of what has changed. `widens`: types may be, too."""
+
+    def __init__(self, widens: bool) -> None:  # noqa: FBT001 - the only one
+        super().__init__()
+        self.widens = widens
+
+
+def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: _Changed) -> AvroRecord:
     fields = {field["name"]: field for field in reader["fields"]}
     read_as = fields_read(writer, reader)
     taken = {name.lower() for field in fields.values() for name in (field["name"], *field.get("aliases", ()))}
@@ -100,14 +109,18 @@ def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: list
     return {**reader, "fields": list(fields.values())}
 
 
-def _of_type(reader: Any, writer: Any, path: str, changed: list[str]) -> Any:
+def _of_type(reader: Any, writer: Any, path: str, changed: _Changed) -> Any:
     one, other = _value(reader), _value(writer)
     if one is None or other is None:
         return reader
     kind, joined = one["type"], one
     if kind != other["type"]:
         wider = (_WIDER_INSIDE if "." in path else _WIDER).get((kind, other["type"]))
-        if wider is not None and not any(each.get(name) for each in (one, other) for name in _MEANINGS):
+        if (
+            wider is not None
+            and changed.widens
+            and not any(each.get(name) for each in (one, other) for name in _MEANINGS)
+        ):
             joined = _lenient({"type": wider})
             changed.append(path)
     elif kind == "record":
@@ -116,7 +129,7 @@ def _of_type(reader: Any, writer: Any, path: str, changed: list[str]) -> Any:
         joined = {**one, "items": _of_type(one["items"], other["items"], f"{path}.element", changed)}
     elif kind == "map":
         joined = {**one, "values": _of_type(one["values"], other["values"], f"{path}.value", changed)}
-    elif _digits(one, other) > _digits(one, one):
+    elif changed.widens and _digits(one, other) > _digits(one, one):
         joined = {**one, "precision": other["precision"]}
         changed.append(path)
     if joined is one:

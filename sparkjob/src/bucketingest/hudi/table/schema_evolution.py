@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +25,10 @@ values are all kept: a long is not always a double.
 """
 _WIDENED_INSIDE: Final = frozenset(pair for pair in _WIDENED if pair[0][0] != "float")
 """The same for fields inside a column: `widened` gives a float its text at the top only."""
+
+
+Evolution = Literal["follow", "additive", "off"]
+"""Which changes of a table's columns are taken: new and wider ones, new ones, none."""
 
 
 class Fit(Enum):
@@ -50,6 +54,12 @@ class SchemaComparison:
     """The table's nullable columns that the input lacks: they are filled with null."""
     reasons: tuple[str, ...]
     """Why the schema is refused, each with the column; empty unless refused."""
+
+    def refused_by(self, evolution: Evolution) -> tuple[str, ...]:
+        """Why the schema is refused, also by the rule of the table's columns."""
+        off = {"follow": (), "additive": self.widened, "off": (*self.added, *self.widened)}[evolution]
+        why = f"spec.schemaEvolution.mode is {evolution}"
+        return (*self.reasons, *(f"column {each!r} is new or wider, and {why}" for each in off))
 
     @property
     def needs_merge(self) -> tuple[str, ...]:

@@ -52,6 +52,20 @@ class Commit(SpecModel):
     )
 
 
+class SchemaEvolution(SpecModel):
+    """What becomes of new schemas of a registry that messages are written with."""
+
+    mode: Literal["follow", "additive", "off"] = Field(
+        default="follow",
+        description=(
+            "For format.registry without format.schema. follow: new fields become columns, and columns get wider "
+            "types. additive: only new fields do; messages with a wider type are dead letters if the column cannot "
+            "hold it. off: the table keeps its columns, also at a start; new fields are not read. A new table has the "
+            "columns of the newest schema in any case."
+        ),
+    )
+
+
 class Errors(SpecModel):
     """What happens to a row that cannot be decoded or has no record key."""
 

@@ -120,6 +120,14 @@ def _envelope(view: View) -> Iterator[Finding]:
         yield ("table", "partitionBy"), wrong, allowed
 
 
+def _evolution(view: View) -> Iterator[Finding]:
+    if view.text("schemaEvolution.mode") not in {None, "follow"} and (
+        view.value("format.registry") is None or view.value("format.schema") is not None
+    ):
+        wrong = "is for columns that follow a registry"
+        yield ("schemaEvolution", "mode"), wrong, "format.registry without format.schema"
+
+
 FORMAT_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
     _avro_schema,
     _protobuf,
@@ -129,4 +137,5 @@ FORMAT_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
     _one_header,
     _subject,
     _envelope,
+    _evolution,
 )

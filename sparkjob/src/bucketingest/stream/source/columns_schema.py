@@ -9,6 +9,7 @@ from typing import Final
 from bucketingest.decode.avro.growth import columns_in_all, grown, left_out
 from bucketingest.decode.avro.schema import UnreadableSchema
 from bucketingest.decode.registered.wire_format import WriterSchema
+from bucketingest.hudi.table.schema_evolution import Evolution
 
 COLUMNS_MAX: Final = 2_000
 """Columns, with the fields inside them, that a table gets by growing: more than anybody means, and about as many as
@@ -29,7 +30,8 @@ class SchemaGrown(Exception):
 class ColumnsSchema:
     """The schema of the columns, which grows with those of the messages. One for as long as the process runs."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, evolution: Evolution = "follow", clock: Callable[[], float] = time.monotonic) -> None:
+        self._evolution = evolution
         self._clock = clock
         self.text = ""
         """As the table has it."""
@@ -47,6 +49,8 @@ class ColumnsSchema:
         for number in [each for each, due in self._later.items() if due <= self._clock()]:
             del self.refused[number], self._later[number]
             self._covered.discard(number)
+        if self._evolution == "off":
+            return
         changes: dict[int, Sequence[str]] = {}
         text = self.text
         for number in sorted(writers.keys() - self._covered - self.refused.keys()):
@@ -55,7 +59,7 @@ class ColumnsSchema:
             self._covered.add(number)
             if not writers[number].why_not:
                 try:
-                    more, paths = grown(text, columns_in(writers[number]))
+                    more, paths = grown(text, columns_in(writers[number]), widens=self._evolution == "follow")
                     count = columns_in_all(more) if paths else 0
                 except UnreadableSchema:  # its messages are dead letters
                     continue
