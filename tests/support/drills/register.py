@@ -205,6 +205,11 @@ CONDITIONS: Final = {
         "unit/stream/report/test_catalogs.py::test_a_catalog_that_is_away_is_a_condition_and_a_metric_until_it_is_back",
         '("False", "CatalogFails")',
     ),
+    "SchemasTaken": Drill(
+        "a schema that the table cannot take, then one whose fields become columns",
+        "unit/stream/report/test_schemas.py::test_schemas_that_are_refused_or_taken_are_a_condition_an_event_and_metrics",
+        '("False", "SchemaRefused")',
+    ),
     "ServicesHealthy": Drill(
         "a quota refuses the Job that merges",
         "integration/operator/test_compaction_jobs.py::test_a_job_that_a_quota_refuses_is_visible_and_holds_nothing_up",

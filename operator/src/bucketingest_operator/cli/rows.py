@@ -84,6 +84,7 @@ def _note(conditions: dict[Any, Object], attempts: Any) -> str:
         ("ServicesHealthy", "False"),
         ("SourceComplete", "False"),
         ("CatalogSynced", "False"),
+        ("SchemasTaken", "False"),
         ("Degraded", "True"),
     ):
         condition = conditions.get(kind) or {}

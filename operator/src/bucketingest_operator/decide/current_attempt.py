@@ -224,7 +224,7 @@ def _running(work: Pass, pod: Driver) -> None:
     resource = work.wanted or work.resource.wanted
     report = work.seen.contact.report
     if report is not None and work.seen.contact.unreachable_since is None:
-        work.draft.take_report(report, work.seen.contact.read_at)
+        work.take_report(report)
         _take_verdict(work)
     work.not_stalled()
     if resource is None:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from bucketingest.spec.errors import Problem
+from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Phase
 from bucketingest_operator.decide.backoff import WAITING_ANSWERS, counted_failures, lasts_too_long
@@ -27,9 +28,12 @@ from bucketingest_operator.decide.plan import (
 from bucketingest_operator.decide.spec_changes import cluster_problems, digest, fixed_digest
 from bucketingest_operator.decide.status import (
     CHECKPOINT_HEALTHY,
+    COLUMNS_GROWN,
     COMMIT_FRESH,
     READY,
     RECONCILING,
+    SCHEMA_REFUSED,
+    SCHEMAS_TAKEN,
     STALLED,
     TIMELINE_CLEAN,
     Draft,
@@ -104,6 +108,17 @@ class Pass:
     def event(self, kind: Literal["Normal", "Warning"], reason: str, message: str, about: object = "") -> None:
         """Add an event to the plan."""
         self._events.append(EmitEvent(kind, reason, message, str(about or self.draft.number)))
+
+    def take_report(self, report: ProgressReport) -> None:
+        """Put what the driver reports into the status. Schemas that it took or refused are an event."""
+        before = self.draft.condition(SCHEMAS_TAKEN)
+        self.draft.take_report(report, self.seen.contact.read_at)
+        now = self.draft.condition(SCHEMAS_TAKEN)
+        if now is None or now.reason not in {SCHEMA_REFUSED, COLUMNS_GROWN}:
+            return
+        if before is None or (before.reason, before.message) != (now.reason, now.message):
+            kind: Literal["Normal", "Warning"] = "Warning" if now.reason == SCHEMA_REFUSED else "Normal"
+            self.event(kind, now.reason, now.message, now.message)
 
     def look(self, after: timedelta, *, live: bool = False) -> None:
         """Make the next pass no later than this."""

@@ -93,7 +93,7 @@ def _only_watch(work: Pass) -> Plan:
     """Paused: report it in the status, and do nothing."""
     report = work.seen.contact.report
     if report is not None and work.seen.contact.unreachable_since is None:
-        work.draft.take_report(report, work.seen.contact.read_at)
+        work.take_report(report)
     message = "The operator only watches: the annotation bucketingest.dev/pause is true."
     work.draft.set("Reconciling", "False", "Paused", message)
     if work.alive:

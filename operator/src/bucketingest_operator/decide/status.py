@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from bucketingest.spec.job_report import CatalogReport, FilesReport, ProgressReport
+from bucketingest.spec.job_report import CatalogReport, FilesReport, ProgressReport, SchemasReport
 from bucketingest.spec.status import (
     ATTEMPTS_MAX,
     Attempt,
@@ -31,11 +31,16 @@ SOURCE_COMPLETE: Final = "SourceComplete"
 """Only of pipelines that read files."""
 CATALOG_SYNCED: Final = "CatalogSynced"
 """Only of pipelines with catalogs."""
+SCHEMAS_TAKEN: Final = "SchemasTaken"
+"""Only of pipelines with a schema registry."""
 DEGRADED: Final = "Degraded"
 """Only of pipelines whose spec was changed."""
 CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALTHY, TIMELINE_CLEAN)
-ALL_CONDITIONS: Final = (*CONDITIONS, SERVICES_HEALTHY, SOURCE_COMPLETE, CATALOG_SYNCED, DEGRADED)
+ALL_CONDITIONS: Final = (*CONDITIONS, SERVICES_HEALTHY, SOURCE_COMPLETE, CATALOG_SYNCED, SCHEMAS_TAKEN, DEGRADED)
 
+SCHEMA_REFUSED: Final = "SchemaRefused"
+COLUMNS_GROWN: Final = "ColumnsGrown"
+"""Reasons of SchemasTaken that are events, too."""
 LAG_WAITS_SECONDS: Final = 60.0
 """From which age of the last commit on a lag alone causes a write: a write at each pass would load the API server."""
 _ROUNDED: Final = timedelta(seconds=2)
@@ -179,6 +184,8 @@ class Draft:
             )
         if report.files is not None:
             self.set(SOURCE_COMPLETE, *_judge_files(report.files))
+        if report.schemas is not None:
+            self.set(SCHEMAS_TAKEN, *_judge_schemas(report.schemas))
         if report.catalogs:
             self.set(CATALOG_SYNCED, *_judge_catalogs(report.catalogs))
         else:
@@ -245,6 +252,13 @@ def _judge_files(report: FilesReport) -> tuple[Truth, str, str]:
     if not found:
         return "True", "AllRead", ""
     return "False", next(iter(found)), " ".join(found.values())
+
+
+def _judge_schemas(report: SchemasReport) -> tuple[Truth, str, str]:
+    if report.refused_schemas:
+        said = "; ".join(f"schema {each.id} {each.reason}" for each in report.refused)
+        return "False", SCHEMA_REFUSED, f"All messages of {report.refused_schemas} schemas are dead letters: {said}."
+    return "True", COLUMNS_GROWN if report.growths else "AllTaken", report.last_growth or ""
 
 
 def _judge_catalogs(catalogs: Sequence[CatalogReport]) -> tuple[Truth, str, str]:

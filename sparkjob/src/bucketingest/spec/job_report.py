@@ -221,6 +221,22 @@ class FilesReport(_Report):
     unknown: tuple[UnknownColumn, ...] = Field(default=(), max_length=LISTED_MAX, description="The first ten of them.")
 
 
+class RefusedSchema(_Report):
+    """A schema of a registry all of whose messages are dead letters."""
+
+    id: int
+    reason: _Text
+
+
+class SchemasReport(_Report):
+    """Schemas that messages are written with, since the start of the process."""
+
+    refused_schemas: int = Field(default=0, description="Those whose messages are all dead letters.")
+    refused: tuple[RefusedSchema, ...] = Field(default=(), description="The first ten of them.")
+    growths: int = Field(default=0, description="How often the table's columns became more, or wider.")
+    last_growth: _Text | None = Field(default=None, description="The schemas of the last time, and what was new.")
+
+
 class StateReport(_Report):
     """An index with a state, after the last micro-batch."""
 
@@ -258,6 +274,9 @@ class ProgressReport(_Report):
     )
     files: FilesReport | None = Field(
         default=None, description="A source of files; null for others, and before the first listing."
+    )
+    schemas: SchemasReport | None = Field(
+        default=None, description="With a registry; null without, and before the first message."
     )
     idle: bool = Field(description="Spark has looked and the source has nothing new.")
     batch: _Count | None = Field(description="Spark's number of the micro-batch that is or was last written.")

@@ -26,7 +26,7 @@ class Condition(SpecModel):
 
     type: SmallText = Field(
         description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean, ServicesHealthy, "
-        "SourceComplete, CatalogSynced or Degraded.",
+        "SourceComplete, CatalogSynced, SchemasTaken or Degraded.",
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether the condition holds.")
     reason: SmallText = Field(description="One CamelCase word why.")
@@ -188,8 +188,8 @@ class Status(SpecModel):
     conditions: tuple[Condition, ...] | None = Field(
         default=None,
         description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean; with table services "
-        "ServicesHealthy; with a source of files SourceComplete; with catalogs CatalogSynced; after a change of the "
-        "spec Degraded.",
+        "ServicesHealthy; with a source of files SourceComplete; with catalogs CatalogSynced; with a schema registry "
+        "SchemasTaken; after a change of the spec Degraded.",
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )

@@ -88,12 +88,12 @@ def ingest_resource(
             session = own_session(session)
             files = open_files(resource.spec.source.files)
             rows = files.rows(session)
-        kafka, board = resource.spec.source.kafka, board or ProgressBoard()
-        topics = None if kafka is None else TopicsRead.of(session, kafka, board)
+        kafka, shown = resource.spec.source.kafka, board or ProgressBoard()
+        topics = None if kafka is None else TopicsRead.of(session, kafka, shown)
 
     def given(read_as: BucketIngest) -> _Input:
         with prepared(session):
-            return _Input.of(rows, read_as, lookups, makes_jobs=service_jobs, columns=columns)
+            return _Input.of(rows, read_as, lookups, makes_jobs=service_jobs, columns=columns, board=shown)
 
     def first(read_as: BucketIngest) -> _Input:
         if columns is not None and read_as.spec.format is not None:
@@ -101,7 +101,7 @@ def ingest_resource(
         return given(read_as)
 
     versions = iter([resource]) if client is None else readers_schemas(resource, client, Patience())
-    job = _Job(_source_kind(resource), once=once, board=board, files=files, topics=topics)
+    job = _Job(_source_kind(resource), once=once, board=shown, files=files, topics=topics)
     try:
         return _start(
             (partial(first, each) for each in versions),
@@ -147,6 +147,7 @@ class _Input:
         *,
         makes_jobs: bool,
         columns: ColumnsSchema | None,
+        board: ProgressBoard,
     ) -> Self:
         """Of a resource whose columns are known. `columns`: their schema, if it may grow. Raises InvalidTransform."""
         pipeline = Pipeline.of(resource)
@@ -155,7 +156,12 @@ class _Input:
         if lookups is None:
             return cls(rows, pipeline, shape)
         stops = resource.spec.errors.unreadable_schema == "stop"
-        return cls(rows, pipeline, shape, RegisteredMessages(shape, rows, lookups, columns=columns, stops=stops))
+        return cls(
+            rows,
+            pipeline,
+            shape,
+            RegisteredMessages(shape, rows, lookups, columns=columns, stops=stops, tell=board.schemas),
+        )
 
 
 @dataclass(frozen=True, slots=True)

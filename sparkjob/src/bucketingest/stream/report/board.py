@@ -15,7 +15,7 @@ from bucketingest.catalog.keeper import CatalogState, behind
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.state import ServicesState
-from bucketingest.spec.job_report import FilesReport, UnknownColumn
+from bucketingest.spec.job_report import FilesReport, SchemasReport, UnknownColumn
 from bucketingest.stream.report.lag import Lag, Rate, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, ProgressObserver, latency
 from bucketingest.stream.report.source_state import SourceState
@@ -212,6 +212,11 @@ class ProgressBoard:
         """Columns of files that the schema does not have, each with a file."""
         first = (UnknownColumn(column=column, file=file) for column, file in islice(found.items(), NAMED_MAX))
         self._files_are(unknown_columns=len(found), unknown=tuple(first))
+
+    def schemas(self, report: SchemasReport) -> None:
+        """Which schemas of a registry were refused, and which gave the table columns."""
+        with self._lock:
+            self._progress = replace(self._progress, schemas=report)
 
     def _files_are(self, **values: Any) -> None:
         with self._lock:

@@ -41,6 +41,7 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         lag=LagReport(offsets=now.lag_offsets, seconds=None if now.lag_seconds is None else _rounded(now.lag_seconds)),
         source=_source(now.source),
         files=now.files,
+        schemas=now.schemas,
         idle=now.idle,
         batch=now.batch,
         batches=now.batches,

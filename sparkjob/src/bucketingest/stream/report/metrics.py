@@ -156,6 +156,16 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
         _of_files(lambda files: files.unknown_columns),
     ),
     (
+        "refused_schemas",
+        "Schemas of a registry all of whose messages are dead letters, since the start of the process.",
+        lambda now: None if now.schemas is None else now.schemas.refused_schemas,
+    ),
+    (
+        "column_growths",
+        "How often columns became more, or wider, with schemas of a registry since the start of the process.",
+        lambda now: None if now.schemas is None else now.schemas.growths,
+    ),
+    (
         "catalog_behind_seconds",
         "Age of the oldest commit of which a catalog may lack a partition, column or base file; 0 if none does.",
         lambda now: now.catalog_behind,

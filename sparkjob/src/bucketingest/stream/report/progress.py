@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from bucketingest.catalog.keeper import CatalogState
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.state import ServicesState
-from bucketingest.spec.job_report import FilesReport
+from bucketingest.spec.job_report import FilesReport, SchemasReport
 from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit
 
@@ -102,6 +102,8 @@ class Progress:
     """Whether Kafka answers; None for other sources, and before the first look."""
     files: FilesReport | None = None
     """What of the source's files is not in the table; None for other sources, and before the first listing."""
+    schemas: SchemasReport | None = None
+    """Schemas of a registry; None without one, and before the first message."""
     idle: bool = False
     last_report_at: datetime | None = None
     """When the query last made progress: a micro-batch started or ended, or the source had nothing new."""

@@ -39,6 +39,8 @@ class ColumnsSchema:
         """Why the table cannot take what a schema has, by the schema's id."""
         self._later: dict[int, float] = {}
         """When those are looked at again that the table cannot take now."""
+        self.growths: list[str] = []
+        """The schemas with which the columns became more, and what was new: one text for each time."""
         self._covered: set[int] = set()
         self._one_by_one = False
 
@@ -82,6 +84,7 @@ class ColumnsSchema:
     def grow(self, asked: SchemaGrown) -> None:
         """The table has these columns now."""
         self.text = asked.text
+        self.growths.append("; ".join(f"schema {each}: {', '.join(paths)}" for each, paths in asked.changes.items()))
         self._covered.clear()
 
     def refuse(self, asked: SchemaGrown, why: str, *, again_after: float | None = None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -19,6 +20,7 @@ from bucketingest.decode.kafka.message import VALUE
 from bucketingest.decode.registered.subjects import writer_schema
 from bucketingest.decode.registered.wire_format import UnknownSchemaIds, WriterSchema
 from bucketingest.registry.lookups import KEPT_MAX, NEW_MAX, SchemaLookups
+from bucketingest.spec.job_report import RefusedSchema, SchemasReport
 from bucketingest.stream.errors import SchemaRefused
 from bucketingest.stream.source.columns_schema import ColumnsSchema
 from bucketingest.stream.source.messages import MessageDecoder, ids_in
@@ -29,6 +31,7 @@ from bucketingest.write.rows.write_status import WriteStatus
 log = logging.getLogger(__name__)
 
 _ROUNDS_MAX: Final = 3
+_NAMED_MAX: Final = 10
 _IDS_MAX: Final = KEPT_MAX + NEW_MAX + 1
 
 Write = Callable[[MessageDecoder], Sequence[WriteStatus]]
@@ -53,11 +56,12 @@ class RegisteredMessages:
         *,
         columns: ColumnsSchema | None = None,
         stops: bool = False,
+        tell: Callable[[SchemasReport], None] = lambda _: None,
         find_ids: Callable[[DataFrame], set[int]] | None = None,
     ) -> None:
         """`rows`: any of the source's; they are not read. `columns`: their schema, if it grows with the messages'.
-        `stops`: a schema that no message can be read by ends the query. Raises InvalidTransform if messages cannot be
-        decoded.
+        `stops`: a schema that no message can be read by ends the query. `tell`: is told when more schemas are known.
+        Raises InvalidTransform if messages cannot be decoded.
         """
         self._blocks = shape.registered_blocks(rows)
         self._shape = shape
@@ -65,6 +69,8 @@ class RegisteredMessages:
         self._find_ids = find_ids or partial(ids_of, columns=shape.message_decoder(self._blocks).decoded)
         self._columns = columns
         self._stops = stops
+        self._tell = tell
+        self._refused: dict[int, str] = {}
         self._reported: set[int] = set()
         self._is_first = True
 
@@ -92,7 +98,8 @@ class RegisteredMessages:
             for number in self._columns.refused.keys() & writers.keys():
                 writers[number] = WriterSchema(why_not=self._columns.refused[number])
         blocks = self._blocks.knowing(writers)
-        for number in sorted(writers.keys() - self._reported):
+        new = sorted(writers.keys() - self._reported)
+        for number in new:
             self._reported.add(number)
             if (why := blocks.why_refused(number)) is not None:
                 if self._stops:
@@ -101,8 +108,22 @@ class RegisteredMessages:
                         "spec.format.schema, or set spec.errors.schema to deadLetter"
                     )
                 log.error("messages of a schema are dead letters", extra={"schema": number, "reason": why})
+                self._refused[number] = why
             elif self._columns is not None and (
                 fields := self._columns.left_out(self._blocks.columns_in, writers[number])
             ):
                 log.warning("fields of a schema are no columns", extra={"schema": number, "fields": fields})
+        if new:
+            self._tell(self._report())
         return self._shape.message_decoder(blocks)
+
+    def _report(self) -> SchemasReport:
+        growths = () if self._columns is None else self._columns.growths
+        return SchemasReport(
+            refused_schemas=len(self._refused),
+            refused=tuple(
+                RefusedSchema(id=each, reason=why) for each, why in islice(self._refused.items(), _NAMED_MAX)
+            ),
+            growths=len(growths),
+            last_growth=growths[-1] if growths else None,
+        )
