@@ -303,3 +303,21 @@ def test_without_wider_types_only_new_fields_become_columns() -> None:
     wider = record(ID, {"name": "n", "type": "long"}, {"name": "note", "type": "string"})
     assert grown(reader, wider)[1] == ("n", "note")
     assert grown(reader, wider, widens=False) == (reader, ()), "its messages are dead letters"
+
+
+def test_a_column_that_came_while_the_job_ran_has_the_default_that_it_has_after_a_start() -> None:
+    """Also inside, but for a default that is no value of the type."""
+    inside = {"type": "record", "name": "In", "fields": [{"name": "m", "type": "int", "default": 3}]}
+    fields = [
+        {"name": "n", "type": "int", "default": 7},
+        {"name": "bad", "type": "int", "default": "seven"},
+        {"name": "s", "type": ["null", "string"], "default": None},
+        {"name": "in", "type": inside, "default": {}},
+    ]
+    old, new = record(ID), record(ID, *fields)
+    writer = json.loads(old)
+    expected = [{"id": "a", "n": 7, "bad": None, "s": None, "in": {"m": 3}}]
+    for text in (lenient(new), grown(lenient(old), new)[0]):
+        decoded = decode(decoder(json.loads(text), {1: writer}), encoded(writer, {"id": "a"}))
+        assert decoded.refused == []
+        assert decoded.rows.to_pylist() == expected

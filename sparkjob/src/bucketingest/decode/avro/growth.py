@@ -104,7 +104,7 @@ def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: _Cha
             fields[mine["name"]] = {**mine, "type": _of_type(mine["type"], kind, above + mine["name"], changed)}
         elif name.lower() not in taken and _is_column(name, kind):
             taken.add(name.lower())
-            fields[name] = _optional({"name": name, "type": _lenient(kind)})
+            fields[name] = _optional({**_unnamed(field), "type": _lenient(kind)})
             changed.append(above + name)
     return {**reader, "fields": list(fields.values())}
 
@@ -180,8 +180,20 @@ def _lenient(kind: Any) -> Any:
     return kind
 
 
+def _unnamed(field: dict[str, Any]) -> dict[str, Any]:
+    """Without aliases: a column that is there already would change its place."""
+    return {name: value for name, value in field.items() if name != "aliases"}
+
+
 def _optional(field: dict[str, Any]) -> dict[str, Any]:
-    return {**field, "type": _nullable(field["type"]), "default": field.get("default")}
+    """With the default that messages without the field have, if it is one."""
+    optional = {**field, "type": _nullable(field["type"]), "default": field.get("default")}
+    one = {"type": "record", "name": "of_one_field", "fields": [optional]}
+    try:
+        resolved({**one, "fields": []}, one, columns_of(one))
+    except Incompatible:
+        optional["default"] = None
+    return optional
 
 
 def _nullable(kind: Any) -> list[Any]:
