@@ -1,0 +1,175 @@
+"""What the table must have after messages of random schemas, said in another way than the product says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from support.evolution.chains import Field
+
+Kinds = dict[tuple[str, ...], str]
+"""Path of a value → its kind; the shape of what is around it has the path ending in ""."""
+
+_JOINED: Final = {("int", "long"): "long", ("int", "double"): "double"}
+_JOINED_AT_TOP: Final = {
+    **_JOINED,
+    ("float", "double"): "double",
+    ("int", "float"): "double",
+    ("float", "int"): "double",
+}
+_READ_AS: Final = {"int": {"long", "float", "double"}, "long": {"float", "double"}, "float": {"double"}}
+_STORED: Final = {("int", "long"), ("int", "double")}
+_STORED_AT_TOP: Final = {*_STORED, ("float", "double")}
+_DIGITS: Final = {"float": 24, "double": 53}
+
+
+def kinds_of(version: Sequence[Field]) -> Kinds:
+    found: Kinds = {}
+    for each in version:
+        found[each.name, ""] = each.shape
+        if each.shape in {"plain", "times"}:
+            found[(each.name,)] = each.kind if each.shape == "plain" else "time"
+        elif each.shape == "map":
+            found[each.name, "value"] = each.kind
+        else:
+            found |= {(each.name, name): each.kind for name in each.inside}
+    return found
+
+
+def _joined(reader: Kinds, message: Kinds) -> Kinds | None:
+    """The reader's columns after a schema came; None if its messages cannot be read."""
+    found = dict(reader)
+    for path, kind in message.items():
+        known = found.setdefault(path, kind)
+        if known == kind:
+            continue
+        wider = (_JOINED_AT_TOP if len(path) == 1 else _JOINED).get((known, kind))
+        if wider is not None:
+            found[path] = wider
+        elif known not in _READ_AS.get(kind, ()):
+            return None
+    return found
+
+
+def _stored(table: Kinds, columns: Kinds) -> Kinds | None:
+    """The table's columns after it took others; None if it cannot."""
+    found = dict(table)
+    for path, kind in columns.items():
+        known = found.setdefault(path, kind)
+        pairs = _STORED_AT_TOP if len(path) == 1 else _STORED
+        if (known, kind) in pairs:
+            found[path] = kind
+        elif known != kind and (kind, known) not in pairs:
+            return None
+    return found
+
+
+@dataclass
+class Expected:
+    """Rows by their keys, and what decides about the next ones."""
+
+    table: Kinds = field(default_factory=dict)
+    reader: Kinds = field(default_factory=dict)
+    defaults: dict[str, int] = field(default_factory=dict)
+    known: dict[int, Sequence[Field]] = field(default_factory=dict)
+    """Versions of which the process has seen messages, by their ids."""
+    refused: set[int] = field(default_factory=set)
+    """Those whose columns the table did not take."""
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def starts(self, versions: Mapping[int, Sequence[Field]]) -> int:
+        """A process starts: the id of the version that it takes."""
+        self.known, self.refused = {}, set()
+        for number in sorted(versions, reverse=True):
+            kinds = kinds_of(versions[number])
+            table = _stored(self.table, kinds)
+            if table is not None:
+                self.table, self.reader = table, kinds
+                self.defaults = _defaults(versions[number])
+                return number
+        raise AssertionError("the first version made the table")
+
+    def takes(self, messages: Sequence[tuple[int, Sequence[Field], dict[str, Any]]]) -> list[int]:
+        """A micro-batch of messages with ids and versions; those that are dead letters."""
+        self.known |= {number: version for number, version, _ in messages}
+        while self._grows():
+            pass
+        letters = []
+        for at, (number, version, row) in enumerate(messages):
+            is_row = number not in self.refused and _joined(self.reader, kinds_of(version)) == self.reader
+            values = {each.name: self._value(each, row[each.name]) for each in version} if is_row else {}
+            if not is_row or any(_rounds(each) for each in values.values()):
+                letters.append(at)
+                continue
+            missing = {name: value for name, value in self.defaults.items() if name not in values}
+            self.rows[row["id"]] = {**missing, **values}
+        return letters
+
+    def _grows(self) -> bool:
+        for number in sorted(self.known.keys() - self.refused):
+            joined = _joined(self.reader, kinds_of(self.known[number]))
+            if joined is None or joined == self.reader:
+                continue
+            table = _stored(self.table, joined)
+            if table is None:
+                self.refused.add(number)
+                continue
+            new = {name: each for name, each in _defaults(self.known[number]).items() if (name, "") not in self.reader}
+            self.table, self.reader, self.defaults = table, joined, {**self.defaults, **new}
+            return True
+        return False
+
+    def _value(self, of: Field, value: Any) -> Any:
+        if value is None or of.shape == "times":
+            return value
+        if of.shape == "plain":
+            return self._number((of.name,), of.kind, value)
+        if of.shape == "map":
+            return [(key, self._number((of.name, "value"), of.kind, each)) for key, each in value.items()]
+        records = [
+            {name: self._number((of.name, name), of.kind, each) for name, each in record.items()}
+            for record in (value if of.shape == "array" else [value])
+        ]
+        return records if of.shape == "array" else records[0]
+
+    def _number(self, path: tuple[str, ...], kind: str, value: Any) -> Any:
+        wanted = self.reader[path]
+        if kind == "float" and wanted in {"float", "double"}:
+            return float(str(np.float32(value)))
+        if kind in {"int", "long"} and wanted in _DIGITS:
+            odd = abs(value)
+            while odd and not odd % 2:
+                odd //= 2
+            return _ROUNDED if odd.bit_length() > _DIGITS[wanted] else float(value)
+        return value
+
+
+_ROUNDED: Final = object()
+
+
+def _rounds(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_rounds, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_rounds, value))
+    return value is _ROUNDED
+
+
+def _defaults(version: Sequence[Field]) -> dict[str, int]:
+    return {each.name: each.avro()["default"] for each in version if each.has_default}
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Values are the same. A float column's are compared by their text."""
+    if isinstance(found, dict):
+        expected = expected or dict.fromkeys(found)
+        return found.keys() >= expected.keys() and all(same(each, expected.get(name)) for name, each in found.items())
+    if isinstance(found, list | tuple):
+        together = isinstance(expected, list | tuple) and len(found) == len(expected)
+        return together and all(same(one, other) for one, other in zip(found, expected, strict=True))
+    if isinstance(found, float) and isinstance(expected, float):
+        return expected in {found, float(str(np.float32(found)))}
+    return bool(found == expected)
