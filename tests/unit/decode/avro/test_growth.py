@@ -201,7 +201,10 @@ def test_an_integer_of_more_digits_than_the_column_has_is_a_dead_letter_and_no_o
     wide: str, most: int
 ) -> None:
     """At the top and inside; a smaller one is a row. Also the largest long, which a double rounds up."""
-    fields = [{"name": "v", "type": "long"}, {"name": "l", "type": {"type": "array", "items": "long"}}]
+    fields: list[dict[str, Any]] = [
+        {"name": "v", "type": "long"},
+        {"name": "l", "type": {"type": "array", "items": "long"}},
+    ]
     writer = json.loads(record(*fields))
     reader = json.loads(
         lenient(record({"name": "v", "type": wide}, {"name": "l", "type": {"type": "array", "items": wide}}))
@@ -308,7 +311,7 @@ def test_without_wider_types_only_new_fields_become_columns() -> None:
 def test_a_column_that_came_while_the_job_ran_has_the_default_that_it_has_after_a_start() -> None:
     """Also inside, but for a default that is no value of the type."""
     inside = {"type": "record", "name": "In", "fields": [{"name": "m", "type": "int", "default": 3}]}
-    fields = [
+    fields: list[dict[str, Any]] = [
         {"name": "n", "type": "int", "default": 7},
         {"name": "bad", "type": "int", "default": "seven"},
         {"name": "s", "type": ["null", "string"], "default": None},
