@@ -120,6 +120,11 @@ def test_an_iceberg_table_elsewhere_or_with_another_name_is_no_clash(problems: F
             id="envelope of Avro",
         ),
         pytest.param(
+            {"spec.format.unknownFields": "column", "spec.format.envelope": {"type": "debezium"}},
+            "spec.format.unknownFields: column is for json without registry and envelope; allowed: ignore",
+            id="unknown fields of an envelope",
+        ),
+        pytest.param(
             {"spec.schemaEvolution": {"mode": "additive"}},
             "spec.schemaEvolution.mode: is for columns that follow a registry; allowed: format.registry without "
             "format.schema",

@@ -10,6 +10,7 @@ from bucketingest.decode.ddl import UnreadableDdl
 from bucketingest.decode.ddl import columns_of as columns_of_ddl
 from bucketingest.decode.debezium.avro_schemas import readings_of, row_of
 from bucketingest.decode.debezium.events import DELETED
+from bucketingest.decode.json.rest import REST
 from bucketingest.decode.protobuf.columns import columns_of as columns_of_message
 from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.schema import UnreadableDescriptors
@@ -27,6 +28,8 @@ def columns_of(format_: Format) -> pa.Schema:
         match format_.type:
             case "json":
                 columns = columns_of_ddl(text)
+                if format_.unknown_fields == "column":
+                    return _with_rest(columns)
                 return columns if format_.envelope is None else with_deleted(columns)
             case "avro" if format_.envelope is not None:
                 return with_deleted(readings_of(row_of(text))[0])
@@ -36,6 +39,12 @@ def columns_of(format_: Format) -> pa.Schema:
                 return columns_of_message(read_message(text, format_.message_name))
     except (UnreadableDdl, UnreadableSchema, UnreadableDescriptors) as error:
         raise UnusableColumns(str(error)) from error
+
+
+def _with_rest(columns: pa.Schema) -> pa.Schema:
+    if REST in map(str.lower, columns.names):
+        raise UnreadableDdl(f"has {REST}, which format.unknownFields makes")
+    return columns.append(pa.field(REST, pa.string()))
 
 
 def with_deleted(columns: pa.Schema) -> pa.Schema:

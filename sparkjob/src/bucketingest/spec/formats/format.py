@@ -145,6 +145,14 @@ class Format(SpecModel):
             "8601, which is read whatever this says, and a message with a number there is a dead letter."
         ),
     )
+    unknown_fields: Literal["ignore", "column"] = Field(
+        default="ignore",
+        alias="unknownFields",
+        description=(
+            "For json without registry and envelope: what becomes of a message's members that schema lacks. column: "
+            "they are in a last column _rest, as the text of a JSON object; null if there are none."
+        ),
+    )
     envelope: Envelope | None = Field(
         default=None,
         description=(

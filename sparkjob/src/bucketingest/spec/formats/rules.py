@@ -120,6 +120,14 @@ def _envelope(view: View) -> Iterator[Finding]:
         yield ("table", "partitionBy"), wrong, allowed
 
 
+def _unknown_fields(view: View) -> Iterator[Finding]:
+    if view.text("format.unknownFields") != "column":
+        return
+    others = (view.value("format.registry"), view.value("format.envelope"))
+    if view.value("format.type") != "json" or any(each is not None for each in others):
+        yield ("format", "unknownFields"), "column is for json without registry and envelope", "ignore"
+
+
 def _evolution(view: View) -> Iterator[Finding]:
     if view.text("schemaEvolution.mode") not in {None, "follow"} and (
         view.value("format.registry") is None or view.value("format.schema") is not None
@@ -138,4 +146,5 @@ FORMAT_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
     _subject,
     _envelope,
     _evolution,
+    _unknown_fields,
 )

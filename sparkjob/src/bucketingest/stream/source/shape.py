@@ -19,6 +19,7 @@ from bucketingest.decode.debezium.registered import RegisteredDebeziumDecoder
 from bucketingest.decode.decoder_choice import Way, has_sql, sql_refused, way_of
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.json.registered import RegisteredJsonDecoder
+from bucketingest.decode.json.rest import RestDecoder
 from bucketingest.decode.json.times import MICROS_OF
 from bucketingest.decode.kafka.columns import ClashingColumns, MessageColumns
 from bucketingest.decode.kafka.message import KEY, VALUE
@@ -128,6 +129,8 @@ class RowShape:
         if format_.type == "json":
             unit = MICROS_OF[format_.timestamps]
             rules = self._event_rules
+            if format_.unknown_fields == "column":
+                return RestDecoder(columns, unit)
             return JsonDecoder(columns, unit) if rules is None else DebeziumDecoder(columns, unit, rules)
         if format_.type == "protobuf":
             return ProtobufDecoder(read_message(format_.columns_text, format_.message_name), columns)
