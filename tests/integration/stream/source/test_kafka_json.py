@@ -163,3 +163,15 @@ def test_a_topic_pattern_takes_in_topics_that_appear_between_runs(run: Runner, l
     run.once(wanted)
 
     assert_same_rows(lake.rows(), as_arrow(*rows), key=["order_id"])
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM source", "SELECT order_id, _rest FROM source WHERE reverse('') = ''"], ids=["arrow", "spark"]
+)
+def test_members_that_the_schema_lacks_are_in_a_column(run: Runner, lake: Lake, new_topic: NewTopic, sql: str) -> None:
+    topic = new_topic()
+    topic.send([(None, b'{"order_id": "a", "more": 1.50}'), (None, b'{"order_id": "b"}')])
+    format_ = {"type": "json", "schema": "order_id STRING", "unknownFields": "column"}
+    run.once(lake.resource(topic.source(), format=format_, table={"recordKey": ["order_id"]}, transform={"sql": sql}))
+    found = lake.rows().select(["order_id", "_rest"]).sort_by("order_id").to_pylist()
+    assert found == [{"order_id": "a", "_rest": '{"more":1.50}'}, {"order_id": "b", "_rest": None}]
