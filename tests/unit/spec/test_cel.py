@@ -67,6 +67,8 @@ POOLS: Final[Mapping[str, tuple[Any, ...]]] = {
     ),
     "format.confluentSchemaId": (7,),
     "format.timestamps": ("iso", "millis"),
+    "format.unknownFields": ("ignore", "column"),
+    "schemaEvolution.mode": ("follow", "additive", "off"),
     "format.messageName": ("a.B",),
     "format.envelope": ({"type": "debezium"}, {"type": "debezium", "before": "full"}),
     "table.recordKey": (None, *_NAMES[:6]),

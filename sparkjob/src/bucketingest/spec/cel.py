@@ -161,6 +161,12 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".slo.readOptimizedFreshness",
         ),
         CelRule(
+            "self.schemaEvolution.mode == 'follow' || "
+            "(has(self.format) && has(self.format.registry) && !has(self.format.schema))",
+            "schemaEvolution.mode is for columns that follow a registry",
+            ".schemaEvolution.mode",
+        ),
+        CelRule(
             "!has(self.format) || !has(self.format.envelope) || has(self.table.recordKey)",
             "format.envelope is for a table with recordKey only",
             ".format.envelope",
@@ -254,6 +260,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "!has(self.envelope) || (has(self.registry) ? self.type == 'avro' : self.type == 'json')",
             "envelope is for json without registry and for avro with one",
             ".envelope",
+        ),
+        CelRule(
+            "self.unknownFields == 'ignore' || (self.type == 'json' && !has(self.registry) && !has(self.envelope))",
+            "unknownFields column is for json without registry and envelope",
+            ".unknownFields",
         ),
         CelRule(
             "!has(self.confluentSchemaId) || !has(self.registry)",
