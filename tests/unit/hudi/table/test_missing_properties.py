@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from bucketingest.hudi.errors import InvalidTable, TableNotFound
-from bucketingest.hudi.naming import PROPERTIES_BACKUP, PROPERTIES_PATH
+from bucketingest.hudi.naming import PROPERTIES_BACKUP, PROPERTIES_PATH, TIMELINE_DIRECTORY
 from bucketingest.hudi.table import table as table_module
 from bucketingest.hudi.table.table import TableDefinition, create_table, load_table
 from bucketingest.storage import Storage, open_storage
+from bucketingest.storage.interface import Data
+from support.storage.passing_storage import PassingStorage
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 
@@ -83,6 +85,24 @@ def test_a_place_with_nothing_but_our_own_lease_is_free() -> None:
     with pytest.raises(TableNotFound):
         load_table(storage)
     assert create_table(storage, OTHER).bucket_count == 64
+
+
+class _PausedStorage(PassingStorage):
+    """Its first request to create comes when another job has made the table, and a Hudi writer replaces its file."""
+
+    def create(self, path: str, data: Data) -> None:
+        if not self._inner.exists(PROPERTIES_BACKUP):
+            self._inner.create(PROPERTIES_BACKUP, b"hoodie.table.name=orders\n")
+            self._inner.create(f"{TIMELINE_DIRECTORY}/.keep", b"")
+        super().create(path, data)
+
+
+@pytest.mark.usefixtures("looks")
+def test_a_job_that_was_paused_after_its_look_at_a_free_place_looks_again() -> None:
+    storage = open_storage("memory://a-place-that-was-free")
+    with pytest.raises(InvalidTable, match=r"properties\.backup is there"):
+        create_table(_PausedStorage(storage), OTHER)
+    assert not storage.exists(PROPERTIES_PATH)
 
 
 def test_a_torn_file_without_a_backup_is_refused_at_once(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.errors import InvalidTable, TableNotFound
 from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_BACKUP, PROPERTIES_PATH, TIMELINE_DIRECTORY
 from bucketingest.hudi.table import properties as java_properties
+from bucketingest.storage.agreement import created
 from bucketingest.storage.errors import AlreadyExists, NotFound
 from bucketingest.storage.forward import forward_seconds
 from bucketingest.storage.interface import Storage
@@ -241,8 +242,9 @@ def create_table(storage: Storage, definition: TableDefinition, schema: str | No
         return load_table(storage)
     # Hudi's readers fail on a table without a timeline directory, and it would not exist until the first instant. The
     # file that creates it comes first; every reader ignores its name, because no instant has such a name.
-    with suppress(AlreadyExists):
-        storage.create(f"{TIMELINE_DIRECTORY}/.keep", b"")
+    if not created(storage, f"{TIMELINE_DIRECTORY}/.keep", b""):  # another job was here: that look may be old by now
+        with suppress(TableNotFound):
+            return load_table(storage)
     with suppress(AlreadyExists):
         storage.create(PROPERTIES_PATH, text.encode("ascii"))
     return load_table(storage)
