@@ -23,6 +23,7 @@ from bucketingest.stream.micro_batch import (
     write_letters,
     write_micro_batch,
     write_refused,
+    write_traced,
 )
 from bucketingest.stream.pacing import Pace
 from bucketingest.stream.pipeline import Pipeline
@@ -258,7 +259,11 @@ class MicroBatchFunction:
             return write_micro_batch(self._shape.table_rows(decoded.good()), plan)
         observation = Observation()
         observed = decoded.observed(observation)
-        statuses = write_micro_batch(self._shape.table_rows(observed.good()), plan)
+        good = self._shape.table_rows(observed.good())
+        if self._shape.is_traced(good):
+            statuses = write_traced(good, lambda: self._shape.traced(decoded), plan)
+        else:
+            statuses = write_micro_batch(good, plan)
         if observation.get["bad"]:
             statuses += write_letters(decoded.bad(), plan)
         return statuses

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -22,8 +22,9 @@ from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS, read
 from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.index.errors import PartitionsNotLoaded
-from bucketingest.stream.source.messages import MessageDecoder, pack_messages, refused_messages
+from bucketingest.stream.source.messages import MessageDecoder, pack_counting, pack_messages, refused_messages
 from bucketingest.stream.source.scanned_topics import ranges_of
+from bucketingest.stream.source.traced import rejected_messages
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.moving.key_owner import own_keys
@@ -65,6 +66,19 @@ def write_topics(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, clie
         return write_micro_batch(rows, plan, decoder)
     tasks = rows.sparkSession.range(0, len(ranges), 1, len(ranges))
     return write_packed(map_in_arrow(tasks, _pack_topics(plan, decoder, client, ranges), SHUFFLE_DDL), plan)
+
+
+def write_traced(rows: DataFrame, traced: Callable[[], DataFrame], plan: WritePlan) -> list[WriteStatus]:
+    """As `write_micro_batch`; the rows without a place are made again, with their messages, as `traced` has them."""
+    statuses = write_packed(map_in_arrow(rows, _pack_counting(plan), SHUFFLE_DDL), plan)
+    rejected = sum(status.undecoded for status in statuses)
+    if not rejected:
+        return statuses
+    stage: Stage = lambda batches: write_dead_letters(rejected_messages(batches, plan), plan, current_task())  # noqa: E731
+    letters = _collect(map_in_arrow(traced(), stage, STATUS_DDL))
+    if (found := sum(status.rejected for status in letters)) != rejected:
+        raise ConflictingAttempt(f"{rejected} rows had no place in the table, and {found} when they were made again")
+    return statuses + letters
 
 
 def write_packed(packed: DataFrame, plan: WritePlan) -> list[WriteStatus]:
@@ -147,6 +161,10 @@ def drain(batches: Iterable[pa.RecordBatch]) -> None:
 
 def _pack(plan: WritePlan) -> Stage:
     return lambda batches: pack(batches, plan, current_task())
+
+
+def _pack_counting(plan: WritePlan) -> Stage:
+    return lambda batches: pack_counting(batches, plan, current_task(), [])
 
 
 def _write(plan: WritePlan) -> Stage:

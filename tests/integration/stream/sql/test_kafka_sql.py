@@ -77,11 +77,7 @@ def test_both_ways_write_the_same_rows_and_dead_letters(
         assert way(spark, wanted).startswith("decoding on Arrow" if name == "arrow" else "decoding in Spark")
         progress = run.once(wanted)
         rows = lake.rows()
-        letters = [
-            # After Spark's SQL a row is no message any more.
-            (each["reason"], *((each["offset"], each["value"]) if each["reason"] == "decode" else ()))
-            for each in lake.letters()
-        ]
+        letters = [(each["reason"], each["partition"], each["offset"], each["value"]) for each in lake.letters()]
         found.append((rows.schema, sorted(map(str, rows.to_pylist())), sorted(map(str, letters)), progress.rejected))
     assert found[0] == found[1]
     assert len(found[0][1]) == 181
@@ -108,6 +104,38 @@ def test_a_micro_batch_with_a_row_in_doubt_is_sparks_and_the_next_is_not(
     assert not [each for each in caplog.records if each.message == LEFT]
     assert {row["id"]: row["n"] for row in lake.rows().to_pylist()} == {"a": 1.0, "b": float("inf"), "c": -2500.0}
     assert [each["value"] for each in lake.letters()] == [b"no json"]
+
+
+def test_rows_without_a_place_that_spark_makes_are_dead_letters_with_their_messages(
+    run: Runner, tmp_path: Path, new_topic: NewTopic, spark: SparkSession
+) -> None:
+    """Also where a message makes several rows; not where a row is made of several messages, or differs each time."""
+    topic = new_topic()
+    good = {"id": "a", "n": 1, "list": ["x", "y"]}
+    bad = {"id": None, "n": 2, "list": ["x", "y"]}
+    send(topic, [good, bad])
+    schema = "id STRING, n INT, list ARRAY<STRING>"
+    itself = {"topic": topic.name, "partition": 0, "offset": 1, "key": None, "value": json.dumps(bad).encode()}
+    of_message = {
+        "SELECT *, reverse(id) AS r FROM source": 1,
+        "WITH s AS (SELECT id, n, list FROM source WHERE n > 0 AND sqrt(n) > 0) SELECT id, n + 1 + n AS n FROM s t": 1,
+        "SELECT id, n, e FROM source LATERAL VIEW explode(list) AS e": 2,
+    }
+    of_several = ("SELECT id, max(n) AS n FROM source GROUP BY id", "SELECT id, n, rand() AS r FROM source")
+
+    for number, (sql, rows) in enumerate([*of_message.items(), *((each, 0) for each in of_several)]):
+        lake = Lake(tmp_path, f"t{number}")
+        wanted = resource(lake, topic, sql, schema, **({"deleteWhen": "n > 100"} if number % 2 else {}))
+        assert way(spark, wanted).startswith("decoding in Spark")
+        assert run.once(wanted).rejected == max(1, rows)
+        letters = [{name: each[name] for name in itself} for each in lake.letters()]
+        if rows:
+            assert letters == [itself] * rows, sql
+        else:
+            (letter,) = letters
+            assert letter["offset"] is None
+            assert json.loads(letter["value"])["n"] == 2
+        assert {each["reason"] for each in lake.letters()} == {"recordKey"}
 
 
 @pytest.mark.parametrize(

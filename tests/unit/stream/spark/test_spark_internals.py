@@ -80,7 +80,7 @@ def test_columns_and_frames_wrap_objects_of_the_jvm() -> None:
     there = SimpleNamespace()
     assert Column(there)._jc is there, depends("spark.arrow_map")
     frame = DataFrame(there, SimpleNamespace(_sc=None))  # type: ignore[arg-type]
-    assert frame._jdf is there, depends("spark.arrow_map and source.shape")
+    assert frame._jdf is there, depends("spark.arrow_map and source.traced")
 
 
 def test_workers_know_the_kind_of_function() -> None:
@@ -106,21 +106,41 @@ def descriptor(parameters: str, result: str) -> str:
             ),
         ),
         (
-            "source.shape",
+            "source.traced",
+            "spark-sql",
+            "org/apache/spark/sql/classic/Dataset.class",
+            "ofRows",
+            descriptor(
+                "Lorg/apache/spark/sql/classic/SparkSession;Lorg/apache/spark/sql/catalyst/plans/logical/LogicalPlan;",
+                "org/apache/spark/sql/classic/Dataset",
+            ),
+        ),
+        (
+            "source.traced",
+            "spark-catalyst",
+            "org/apache/spark/sql/catalyst/plans/logical/Project.class",
+            "copy",
+            descriptor(
+                "Lscala/collection/immutable/Seq;Lorg/apache/spark/sql/catalyst/plans/logical/LogicalPlan;",
+                "org/apache/spark/sql/catalyst/plans/logical/Project",
+            ),
+        ),
+        (
+            "source.traced",
             "spark-sql",
             "org/apache/spark/sql/classic/Dataset.class",
             "queryExecution",
             descriptor("", "org/apache/spark/sql/execution/QueryExecution"),
         ),
         (
-            "source.shape",
+            "source.traced",
             "spark-sql",
             "org/apache/spark/sql/execution/QueryExecution.class",
             "analyzed",
             descriptor("", "org/apache/spark/sql/catalyst/plans/logical/LogicalPlan"),
         ),
         (
-            "source.shape",
+            "source.traced",
             "spark-catalyst",
             "org/apache/spark/sql/catalyst/plans/QueryPlan.class",
             "deterministic",

@@ -29,6 +29,8 @@ PROBLEM: Final = "the record cannot be decoded with the schema"
 NO_VALUE: Final = "the message has no value"
 """Why a message is a dead letter."""
 _VIEW: Final = "source"
+MESSAGE: Final = "_bucketingest_message"
+_OF_MESSAGE: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ class Decoded:
         # spark_partition_id keeps Spark from moving the filter below the decoding, which would then happen twice.
         return _source_columns(self.rows.filter(~F.col(BAD) & (F.spark_partition_id() >= 0)))
 
+    def good_with_messages(self) -> DataFrame:
+        """As `good`, and as last column the message of each row. There must be messages."""
+        rows = self.rows.filter(~F.col(BAD) & (F.spark_partition_id() >= 0))
+        return rows.select(f"{DATA}.*", F.struct(*_OF_MESSAGE).alias(MESSAGE))
+
     def all(self) -> DataFrame:
         """Good and bad rows, with the source's columns only."""
         return _source_columns(self.rows)
@@ -61,12 +68,7 @@ class Decoded:
         return rows.select(
             F.lit("decode").alias("reason"),
             F.col(DETAIL).alias("detail"),
-            "topic",
-            "partition",
-            "offset",
-            "timestamp",
-            "key",
-            "value",
+            *_OF_MESSAGE,
         )
 
 
@@ -76,7 +78,7 @@ def _source_columns(rows: DataFrame) -> DataFrame:
 
 def decode_by(rows: DataFrame, columns: pa.Schema, decoder: MessageDecoder) -> Decoded:
     """Messages with the columns that they have, for a transform that runs in Spark."""
-    kept = rows.select(*dict.fromkeys(["key", "value", "topic", "partition", "offset", "timestamp", *decoder.needs]))
+    kept = rows.select(*dict.fromkeys([*_OF_MESSAGE, *decoder.needs]))
     data = from_arrow_schema(columns, prefer_timestamp_ntz=True)
     marks = [StructField(DATA, data), StructField(BAD, BooleanType()), StructField(DETAIL, StringType())]
     schema = StructType([*kept.schema.fields, *marks])

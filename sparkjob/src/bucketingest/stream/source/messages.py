@@ -82,21 +82,26 @@ def pack_messages(
     messages are dead letters, if there are any: `refused_messages` makes them of the same messages, with where they
     came from. Raises RowsInDoubt: then nothing of the micro-batch is written.
     """
-    refused = 0
-
-    def refuse(count: int) -> None:
-        nonlocal refused
-        refused += count
+    refused: list[int] = []
 
     def rows() -> Iterator[pa.RecordBatch]:
         for block in blocks(batches):
             decoded = decoder.decode(block)
-            refuse(len(decoded.refused))
+            refused.append(len(decoded.refused))
             yield decoder.table_rows(decoded.rows)[0]
 
-    yield from pack(rows(), plan, map_task, refuse)
-    if refused:
-        yield counted(UNDECODED, refused, plan, map_task)
+    yield from pack_counting(rows(), plan, map_task, refused)
+
+
+def pack_counting(
+    batches: Iterable[pa.RecordBatch], plan: WritePlan, map_task: int, refused: list[int]
+) -> Iterator[pa.RecordBatch]:
+    """As `pack`, but of the rows without a place the last batch says only how many there are. `refused`: numbers of
+    those that are refused before, which grow while `batches` are read.
+    """
+    yield from pack(batches, plan, map_task, refused.append)
+    if count := sum(refused):
+        yield counted(UNDECODED, count, plan, map_task)
 
 
 def refused_messages(

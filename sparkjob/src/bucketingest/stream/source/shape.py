@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -43,11 +41,8 @@ from bucketingest.stream.source.decoding import (
 )
 from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder
 from bucketingest.stream.source.spark_plan import NotOnArrow, read_program
+from bucketingest.stream.source.traced import NOW, ROW_BY_ROW, analyzed, below, is_traced, numbers_of, traced
 from bucketingest.write.plan import DELETE_COLUMN
-
-_NOW: Final = re.compile(
-    r"(?i)\b(?:now|curdate|getdate|sysdate|localtimestamp|current_(?:timestamp|date|time)|unix_timestamp)\b"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +218,17 @@ class RowShape:
     def is_repeatable(self, rows: DataFrame) -> bool:
         """Whether the same input gives the same rows each time; not so with rand() or a UDF that says so."""
         shaped = self.table_rows(self.decoded(rows).all())  # the filter for good rows would count as not so
-        if not rows.isStreaming and _NOW.search(
-            " ".join(self._sql)
-        ):  # Spark fixes the time of a stream's micro-batch only
+        if not rows.isStreaming and any(map(NOW.search, self._sql)):  # a stream's micro-batch has a time of its own
             return False
-        return bool(shaped._jdf.queryExecution().analyzed().deterministic())  # noqa: SLF001 - PySpark has no other way
+        return bool(analyzed(shaped).deterministic())
+
+    def is_traced(self, shaped: DataFrame) -> bool:
+        """Whether `traced` can say of which message each of these rows is. Nothing is read."""
+        return is_traced(shaped, self._sql)
+
+    def traced(self, decoded: Decoded) -> DataFrame:
+        """The table's rows of the good ones and, as the last column, the message of each."""
+        return traced(decoded, self.table_rows)
 
     def schema(self, rows: DataFrame) -> pa.Schema:
         """Arrow schema of the table's columns; nothing is read. Timestamps are in UTC. Raises InvalidTransform, also if
@@ -242,25 +243,14 @@ class RowShape:
         return pa.schema([field for field in schema if field.name != DELETE_COLUMN])
 
 
-_ROW_BY_ROW: Final = frozenset({"Filter", "Project", "SubqueryAlias"})
-
-
 def why_not_appended(shaped: DataFrame, key: Sequence[str]) -> str | None:
     """What speaks against it, in words that follow "spec.transform.sql"; None if nothing does. Nothing is read."""
-    plan: Any = shaped._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no other way
-    inner = plan
-    while (name := str(inner.getClass().getSimpleName())) in _ROW_BY_ROW:
-        inner = inner.children().apply(0)
+    plan = analyzed(shaped)
+    name, inner = below(plan, ROW_BY_ROW)
     if name != "View":
         return f"has the operator {name}, and of a message only SELECT and WHERE surely make one row at most"
-    kept = _columns(inner)
-    for column, number in _columns(plan).items():
+    kept = numbers_of(inner)
+    for column, number in numbers_of(plan).items():
         if column in key and kept.get(column) != number:
             return f"makes {column} itself, which says which message a row is"
     return None
-
-
-def _columns(plan: Any) -> dict[str, int]:
-    """Spark's numbers of the columns. A column that is handed on keeps its own."""
-    output = plan.output()
-    return {str(each.name()): int(each.exprId().id()) for each in map(output.apply, range(output.size()))}

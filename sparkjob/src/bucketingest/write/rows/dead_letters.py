@@ -34,7 +34,7 @@ DEAD_LETTER_SCHEMA: Final = pa.schema(
     ]
 )
 """One rejected row. reason: decode, recordKey, partitionPath, orderingField or time. topic to value: the message as it
-was; where rows are not made of messages in the tasks, the others are null and value is the row as JSON.
+was; where a row is not made of one message, the others are null and value is the row as JSON.
 """
 
 
