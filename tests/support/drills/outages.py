@@ -8,6 +8,7 @@ from bucketingest.exit_codes import ExitCode
 from bucketingest_operator.observation import JobState
 from bucketingest_operator.resource import PAUSE_ANNOTATION
 from support.drills.played import PlayedJob, PlayedPipeline
+from support.drills.recording import Recording
 from support.drills.situation import LATE, NONE, YOUNG, Situation, alerts
 
 
@@ -39,10 +40,16 @@ def _each_attempt_ends(pipeline: PlayedPipeline) -> None:
     pipeline.pass_time(50)
 
 
-def _a_quiet_hour_and_then_the_source_is_away(pipeline: PlayedPipeline) -> None:
+def _a_quiet_week_and_then_the_source_is_away(pipeline: PlayedPipeline) -> None:
     pipeline.pass_time(5)
     pipeline.plays = lambda job: job.board.idle()
+    pipeline.pass_time(7 * 24 * 60, every=600)
+    pipeline.recording = Recording()  # the rules take minutes for a week
     pipeline.pass_time(60)
+    pipeline.plays = PlayedJob.commit
+    pipeline.pass_time(5)
+    pipeline.plays = lambda job: job.board.idle()
+    pipeline.pass_time(5)
     pipeline.source_answers = False
     pipeline.pass_time(20)
 
@@ -134,13 +141,15 @@ OUTAGES = (
         },
     ),
     Situation(
-        "nothing comes, and then the broker is away: nothing waited before",
-        _a_quiet_hour_and_then_the_source_is_away,
+        "nothing comes for a week, a few rows do, and then the broker is away: nothing waited before",
+        _a_quiet_week_and_then_the_source_is_away,
         {
-            "60m": NONE,
-            "68m": NONE,
-            "77m": LATE | alerts("SourceUnavailable"),
-            "82m": LATE | alerts("NotReady", "SourceUnavailable"),
+            "2m": NONE,
+            "59m": NONE,
+            "69m": NONE,
+            "73m": NONE,
+            "82m": LATE | alerts("SourceUnavailable"),
+            "87m": LATE | alerts("NotReady", "SourceUnavailable"),
         },
     ),
     Situation(

@@ -72,7 +72,7 @@ PAGES: Final = {
         "a step of table services fails each ten minutes", {'"ServicesHealthy"': "StepsFail"}
     ),
     "source-unavailable": PageDrill(
-        "nothing comes, and then the broker is away: nothing waited before",
+        "nothing comes for a week, a few rows do, and then the broker is away: nothing waited before",
         {'"Ready"': "kafka:9092 does not answer"},
     ),
     "spec-not-proven": PageDrill(

@@ -64,15 +64,15 @@ class WatchedPipeline(ABC):
     def _clock(self) -> float:
         return (self.cluster.now - self._began).total_seconds()
 
-    def pass_time(self, minutes: float) -> None:
-        """Let so much time pass."""
-        for second in range(0, int(minutes * 60), PASS_SECONDS):
+    def pass_time(self, minutes: float, *, every: int = PASS_SECONDS) -> None:
+        """Let so much time pass. `every`: seconds between two passes; a long one, of steps, if nothing happens."""
+        for second in range(0, int(minutes * 60), every):
             self._play()
             if self.operator_looks:
                 self._pass()
             if second % STEP_SECONDS == 0:
-                self._scrape()
-            self.cluster.pass_time(PASS_SECONDS)
+                self._scrape(max(1, every // STEP_SECONDS))
+            self.cluster.pass_time(every)
 
     def _pass(self) -> None:
         if self.passes_fail:
@@ -98,11 +98,11 @@ class WatchedPipeline(ABC):
         self.memory.talk = Talk(pod.name, report, self._clock())
         self.memory.counts.note_report(pod.name, report, self.cluster.resource.status, from_its_start=True)
 
-    def _scrape(self) -> None:
+    def _scrape(self, steps: int) -> None:
         job = self._answers()
         of_job = job.exposition() if job is not None else b""
         of_operator = [LEADER, self._metrics.text()] if self.operator_looks else []
-        self.recording.scrape(of_job, *of_operator)
+        self.recording.scrape(of_job, *of_operator, repeat=steps)
 
 
 class _Only:

@@ -260,7 +260,7 @@ class MicroBatchFunction:
         observation = Observation()
         observed = decoded.observed(observation)
         good = self._shape.table_rows(observed.good())
-        if self._shape.is_traced(good):
+        if self._shape.is_traced:
             statuses = write_traced(good, lambda: self._shape.traced(decoded), plan)
         else:
             statuses = write_micro_batch(good, plan)

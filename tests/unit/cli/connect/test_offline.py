@@ -134,3 +134,24 @@ def test_a_predicate_that_is_not_closed_is_told() -> None:
     assert problems(table={"deleteWhen": "id IN ('a'"}) == [
         "spec.table.deleteWhen has a bracket that is not closed with )"
     ]
+
+
+@pytest.mark.parametrize(
+    ("predicate", "why"),
+    [
+        ("gone =", "ends with ="),
+        ("id = 'a' AND", "ends with AND"),
+        ("-- nothing", "is empty"),
+        ("gone", "names the column gone; the rows have id, day, at"),
+        ("`gone`", "names the column gone; the rows have id, day, at"),
+        ("NOT gone", "names the column gone; the rows have id, day, at"),
+        ("source.gone", None),
+        ("ID", None),
+        ("true", None),
+        ("id IS NULL", None),
+    ],
+)
+def test_a_predicate_that_cannot_be_one_is_told(predicate: str, why: str | None) -> None:
+    assert problems(table={"deleteWhen": predicate}) == ([] if why is None else [f"spec.table.deleteWhen {why}"])
+    if why is not None and "names" in why:
+        assert problems(table={"deleteWhen": predicate}, transform={"sql": "SELECT *, id AS gone FROM source"}) == []

@@ -8,6 +8,7 @@ import pytest
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.naming import deterministic_file_id
+from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.instant import COMPACTION
 from bucketingest.hudi.timeline.timeline import create_requested, path_of
@@ -77,7 +78,7 @@ def test_late_files_are_swept_although_a_compaction_had_the_time_of_their_instan
     roll_back(table.storage, instant)
     for path, content in late.items():
         table.storage.create(path, content)
-    request = create_requested(table.storage, instant, COMPACTION, b"a plan")
+    request = create_requested(table.storage, instant, COMPACTION, CompactionPlan(()).encode())
     base = f"eu/{deterministic_file_id(0)}_1-0-0_{instant}.parquet"
     table.storage.create(base, b"of the compaction")
     table.attempt()

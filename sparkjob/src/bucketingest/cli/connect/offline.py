@@ -31,7 +31,7 @@ def offline_problems(resource: BucketIngest) -> list[Problem]:
         found.append(Problem("spec.format.schema", str(error)))
     except UnreadableDdl as error:
         found.append(Problem("spec.source.files.schema", str(error)))
-    found += sql_problems(spec)
+    found += sql_problems(spec, None if columns is None or has_transform(resource) else columns.names)
     if columns is not None and not has_transform(resource):
         is_event = spec.format is not None and spec.format.envelope is not None
         kept = [each for each in columns if not (is_event and each.name == DELETED)]

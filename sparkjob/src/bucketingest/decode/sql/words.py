@@ -6,7 +6,7 @@ Text that looks fine here may still have types that are Spark's; nothing is eval
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -55,6 +55,8 @@ _NUMBERED: Final = frozenset(["limit", "offset"])
 _BEGINNINGS: Final = _words("select with from values table map reduce")
 _SOURCES: Final = _words("from table join")
 _QUOTES: Final = frozenset("'\"`")
+_OPEN_ENDS: Final = _words("= == <=> <> != < <= > >= || + - * / % and or not in is like between")
+_TRUTHS: Final = _words("true false null")
 _BRACKETS: Final = {"(": ")", "[": "]"}
 
 
@@ -75,12 +77,14 @@ def why_spark(sql: str) -> str | None:
     return None
 
 
-def sql_problems(spec: BucketIngestSpec) -> list[Problem]:
-    """What of a spec's SQL can be no SQL. The operator's webhook says it too: so this needs no other library."""
+def sql_problems(spec: BucketIngestSpec, columns: Collection[str] | None = None) -> list[Problem]:
+    """What of a spec's SQL can be no SQL. The operator's webhook says it too: so this needs no other library.
+    `columns`: names of the table's columns; None: unknown.
+    """
     found = []
     if (why := why_no_query(spec.transform.sql)) is not None:
         found.append(Problem("spec.transform.sql", why))
-    if spec.table.delete_when is not None and (why := why_unclosed(spec.table.delete_when)) is not None:
+    if spec.table.delete_when is not None and (why := why_no_predicate(spec.table.delete_when, columns)) is not None:
         found.append(Problem("spec.table.deleteWhen", why))
     return found
 
@@ -109,6 +113,27 @@ def why_unclosed(sql: str) -> str | None:
         elif kind == "sign" and text in _BRACKETS.values() and (not closings or closings.pop() != text):
             return f"has a {text} that closes nothing"
     return f"has a bracket that is not closed with {closings[-1]}" if closings else None
+
+
+def why_no_predicate(sql: str, columns: Collection[str] | None) -> str | None:
+    """Why it decides nothing, in words that follow where it stands; None if nothing is seen. `columns`: names of the
+    rows' columns; None: unknown.
+    """
+    if (why := why_unclosed(sql)) is not None:
+        return why
+    tokens = _tokens(sql)
+    if not tokens:
+        return "is empty"
+    kind, last = tokens[-1]
+    if last in _OPEN_ENDS and kind != "text":
+        return f"ends with {last.upper()}"
+    named = last.strip("`")
+    alone = len(tokens) == 1 or (len(tokens) == 2 and tokens[0][1] == "not")
+    if not alone or kind not in {"word", "name"} or columns is None or named in _TRUTHS:
+        return None
+    if named.lower() in {column.lower() for column in columns}:
+        return None
+    return f"names the column {named}; the rows have {', '.join(columns)}"
 
 
 def _tokens(sql: str) -> Sequence[tuple[str, str]]:

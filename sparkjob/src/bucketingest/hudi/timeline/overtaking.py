@@ -8,7 +8,7 @@ scheduler without a lock reads the timeline before it chooses its time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -67,23 +67,29 @@ class Committed:
         return cls(instant.request_time, instant.completion_time or "", lambda: _files(storage, instant))
 
 
-def left_out(
-    storage: Storage, compactions: Iterable[str], instants: Collection[Committed]
-) -> Iterator[tuple[Committed, str]]:
+def plans_of(storage: Storage, compactions: Iterable[str]) -> dict[str, CompactionPlan]:
+    """The plans of those of the compactions that merge something, on the timeline or archived."""
+    plans = {compaction: _plan(storage, compaction) for compaction in sorted(compactions)}
+    return {compaction: plan for compaction, plan in plans.items() if plan is not None and plan.operations}
+
+
+def seen_by(plan: CompactionPlan) -> set[str]:
+    """Request times of instants that a planner saw."""
+    names = (LogFileName.try_parse(name) for operation in plan.operations for name in operation.log_files)
+    return {name.instant for name in names if name is not None}
+
+
+def left_out(plans: Mapping[str, CompactionPlan], instants: Collection[Committed]) -> Iterator[tuple[Committed, str]]:
     """Instants with a log file that a compaction should merge but does not, each with the name of that compaction.
 
     Opens the files of all instants that completed before it and after what its planner saw, however many they are.
     """
-    for compaction in sorted(compactions):
+    for compaction, plan in plans.items():
         late = [instant for instant in instants if instant.completion_time < compaction]
         late.sort(key=lambda instant: instant.completion_time, reverse=True)
-        plan = _plan(storage, compaction) if late else None
-        if plan is None or not plan.operations:
-            continue
         operations = {operation.group: operation for operation in plan.operations}
         oldest_slice = min(operation.supersedes_from for operation in plan.operations)
-        names = (LogFileName.try_parse(name) for operation in plan.operations for name in operation.log_files)
-        seen = {name.instant for name in names if name is not None}
+        seen = seen_by(plan)
         newest_seen = next((at for at, each in enumerate(late) if each.request_time in seen), len(late))
         for instant in late[: newest_seen + _DEPTH]:
             completion_time = instant.completion_time
@@ -162,7 +168,7 @@ def came_too_late(storage: Storage, timeline: Timeline, instant: Instant) -> str
     """What overtook an instant that has just been completed, in words; None if nothing did."""
     committed = Committed.of(storage, instant)
     newer = [compaction for compaction in timeline.compactions if compaction > committed.completion_time]
-    for _, compaction in left_out(storage, newer, [committed]):
+    for _, compaction in left_out(plans_of(storage, newer), [committed]):
         return compaction
     for _, clean in swept_away(storage, timeline, completed_cleans(timeline, instant.request_time), [committed]):
         return clean

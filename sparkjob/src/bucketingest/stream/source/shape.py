@@ -59,6 +59,9 @@ class RowShape:
     columns: pa.Schema | None = None
     """What Spark makes of the source's columns, once it was asked: that takes a plan each time."""
 
+    is_traced: bool = False
+    """Whether each row that Spark makes is made of one message, and is the same each time."""
+
     def planned(self, rows: DataFrame) -> RowShape:
         """The same, knowing whether Spark's plan of the SQL can be evaluated on Arrow. `rows`: any of the
         source's; they are not read. Raises InvalidTransform.
@@ -70,6 +73,7 @@ class RowShape:
         if not has_sql(self.resource):
             return shape
         shaped = self.table_rows(self.decoded(rows).all())
+        shape = replace(shape, is_traced=is_traced(shaped, self._sql))
         try:
             return replace(shape, program=read_program(shaped, self._source_columns(rows)))
         except NotOnArrow as error:
@@ -222,12 +226,8 @@ class RowShape:
             return False
         return bool(analyzed(shaped).deterministic())
 
-    def is_traced(self, shaped: DataFrame) -> bool:
-        """Whether `traced` can say of which message each of these rows is. Nothing is read."""
-        return is_traced(shaped, self._sql)
-
     def traced(self, decoded: Decoded) -> DataFrame:
-        """The table's rows of the good ones and, as the last column, the message of each."""
+        """The table's rows of the good ones and, as the last column, the message of each, if `is_traced`."""
         return traced(decoded, self.table_rows)
 
     def schema(self, rows: DataFrame) -> pa.Schema:

@@ -34,7 +34,9 @@ def below(plan: Any, operators: frozenset[str]) -> tuple[str, Any]:
 
 
 def is_traced(shaped: DataFrame, sql: Iterable[str]) -> bool:
-    """Whether each of these rows is made of one message, and would be the same again. Nothing is read."""
+    """Whether each of these rows is made of one message, and would be the same again. Nothing is read. `shaped`: of
+    good and bad rows, since the filter for good ones counts as different each time.
+    """
     plan: Any = analyzed(shaped)
     return below(plan, _OF_ONE_ROW)[0] == "View" and not any(map(NOW.search, sql)) and bool(plan.deterministic())
 

@@ -105,13 +105,15 @@ def lost_in_archive(storage: Storage, timeline: Timeline, pipeline: str, named: 
     """Archived instants of the pipeline among those that rollbacks name, unless their rows have come again. For those
     of which the journal has nothing any more.
     """
-    archived = {time for time in named if timeline.is_archived(time)}
-    if not archived:
+    return not_come_again(storage, timeline, pipeline, {time for time in named if timeline.is_archived(time)})
+
+
+def not_come_again(storage: Storage, timeline: Timeline, pipeline: str, lost: Collection[str]) -> set[str]:
+    """Those of the lost instants, archived ones, whose rows no later one has."""
+    if not lost:
         return set()
-    seen = _seen(storage, timeline, pipeline, min(archived))
-    return archived & set(
-        position_after(replace(each, rolled_back=each.request_time in archived) for each in seen).lost
-    )
+    seen = _seen(storage, timeline, pipeline, min(lost))
+    return set(lost) & set(position_after(replace(each, rolled_back=each.request_time in lost) for each in seen).lost)
 
 
 def _seen(storage: Storage, timeline: Timeline, pipeline: str, first: str) -> list[Written]:

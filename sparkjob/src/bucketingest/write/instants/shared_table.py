@@ -6,33 +6,50 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Final
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import (
+    archived_commits,
     archived_compactions,
     archived_completion_times,
     archived_times,
     is_archived,
 )
+from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.schema import AvroSchema
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, ROLLBACK, Instant
-from bucketingest.hudi.timeline.overtaking import Committed, completed_cleans, left_out, swept_away
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
+from bucketingest.hudi.timeline.overtaking import (
+    Committed,
+    completed_cleans,
+    left_out,
+    plans_of,
+    seen_by,
+    swept_away,
+)
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import Storage
 from bucketingest.write.errors import ColumnsChanged, PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.position import lost_in_archive
+from bucketingest.write.instants.position import lost_in_archive, not_come_again
 from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.open_table import OpenTable, fixed_columns
+from bucketingest.write.pipeline_names import PIPELINE
 from bucketingest.write.table_groups import TableGroups
 
 log = logging.getLogger(__name__)
+
+_OPEN_FOR: Final = timedelta(days=1)
+"""An instant that a planner did not see was requested at most so long before one that it saw."""
 
 
 class SharedTable:
@@ -214,11 +231,17 @@ def audit(
     if not new and not cleans:
         return set()
     active = {instant.request_time: instant for instant in timeline.completed_commits}
-    instants = [Committed.of(storage, instant) for instant in active.values()]
-    instants += journal.archived(active)
+    plans = plans_of(storage, new)
+    remembered = {each.request_time: each for each in journal.archived(active)}
+    forgotten = _forgotten(storage, journal.pipeline, plans, {*active, *remembered})
+    instants = [*(Committed.of(storage, instant) for instant in active.values()), *remembered.values()]
     overtaken = set()
-    lost = (*left_out(storage, new, instants), *swept_away(storage, timeline, cleans, instants))
+    lost = (*left_out(plans, [*instants, *forgotten.values()]), *swept_away(storage, timeline, cleans, instants))
+    came_again = forgotten.keys() & {instant.request_time for instant, _ in lost}
+    came_again -= not_come_again(storage, timeline, journal.pipeline, came_again)
     for instant, by in lost:
+        if instant.request_time in came_again:
+            continue
         time, extra = instant.request_time, {"instant": instant.request_time, "by": by}
         if journal.is_overtaken(time):
             if journal.why_overtaken(time) == by:  # found on behalf of this pipeline while it was idle
@@ -236,6 +259,29 @@ def audit(
             )
     journal.mark_audited(new & timeline.compactions, set(audited) - timeline.compactions)
     return overtaken
+
+
+def _forgotten(
+    storage: Storage, pipeline: str, plans: Mapping[str, CompactionPlan], known: Collection[str]
+) -> dict[str, Committed]:
+    """By request time, the pipeline's archived instants that one of the plans may leave out and that are not `known`.
+
+    Reads the history only if a planner saw nothing that is known: else what it did not see is known, too.
+    """
+    newest_seen = (max(seen_by(plan), default="") for plan in plans.values())
+    first = min((seen for seen in newest_seen if seen and seen not in known), default=None)
+    if first is None:
+        return {}
+    since = format_time(parse_time(first) - _OPEN_FOR)
+    contents = {
+        time: content
+        for time, content in archived_commits(storage, since)
+        if time not in known and CommitMetadata.decode_extra(content, time).get(PIPELINE) == pipeline
+    }
+    times = archived_completion_times(storage, contents)
+    return {
+        time: Committed(time, times[time], partial(CommitMetadata.decode_files, contents[time], time)) for time in times
+    }
 
 
 def _times(timeline: Timeline, action: str) -> frozenset[str]:

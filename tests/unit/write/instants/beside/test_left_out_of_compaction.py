@@ -92,8 +92,10 @@ def test_a_plan_that_leaves_rows_out_while_no_attempt_runs_is_found_at_the_next_
     assert attempt.coordinator.position.end == offsets(0, 2).start
 
 
+@pytest.mark.parametrize("forgotten", [False, True], ids=["remembered", "forgotten"])
+@pytest.mark.parametrize("runs", [False, True], ids=["at a start", "by the attempt that runs"])
 def test_rows_that_were_archived_before_a_plan_appeared_that_leaves_them_out_are_found_too(
-    table: TestTable, seen: list[str]
+    table: TestTable, seen: list[str], forgotten: bool, runs: bool
 ) -> None:
     """By a scheduler that was paused between loading the timeline and its plan."""
     plan = schedule_compaction(table, without=[seen[1]])
@@ -102,7 +104,13 @@ def test_rows_that_were_archived_before_a_plan_appeared_that_leaves_them_out_are
     table.storage.delete(path)
     archive(table)
     commit(table, CommitMetadata())
+    running = table.attempt() if runs else None
+    if forgotten:
+        Journal(table.storage, PIPELINE).forget(seen)
     table.storage.create(path, content)
+    if running is not None:
+        with pytest.raises(PositionLost, match=seen[1]):
+            running.run(offsets(3, 4), SECOND)
     again = table.attempt()
     assert again.start.verdict is StartVerdict.REWOUND
     again.run(*AGAIN)
