@@ -40,7 +40,7 @@ from bucketingest.services.protocol.records import End
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import read_position
-from bucketingest.write.instants.shared_table import archived_unseen, audit, mark_rolled_back
+from bucketingest.write.instants.shared_table import archived_unseen, audit, mark_rolled_back, rolled_back_unseen
 from bucketingest.write.pipeline_names import pipelines
 
 log = logging.getLogger(__name__)
@@ -231,7 +231,7 @@ def look_for(storage: Storage, timeline: Timeline, pipeline: str, rolled_back: C
     """
     journal = Journal(storage, pipeline)
     if journal.instants():
-        mark_rolled_back(storage, journal, timeline, rolled_back)
+        mark_rolled_back(storage, journal, timeline, {*rolled_back, *rolled_back_unseen(storage, journal)})
         audit(storage, journal, timeline, journal.audited(), archived_unseen(storage, journal))
 
 

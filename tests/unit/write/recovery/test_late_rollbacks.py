@@ -7,14 +7,17 @@ from datetime import timedelta
 import pytest
 
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
+from bucketingest.hudi.rollback.plan import RollbackMetadata, RollbackPlan
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, ROLLBACK
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
+from bucketingest.hudi.timeline.timeline import complete, create_inflight
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import read_position
 from support.tables.instants.abandoned import plan_of
-from support.tables.other_writers import archive, commit, roll_back_completed
+from support.tables.other_writers import archive, commit, next_time, roll_back_completed
 from support.tables.table_runs import PIPELINE, Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -38,6 +41,13 @@ def archive_two(table: TestTable, *, forgotten: bool = False) -> tuple[Attempt, 
     if forgotten:
         Journal(table.storage, PIPELINE).forget([first])
     return attempt, first
+
+
+def finish(table: TestTable, rollback: str, instant: str) -> None:
+    """The other writer completes the rollback that it had requested."""
+    create_inflight(table.storage, rollback, ROLLBACK)
+    content = RollbackMetadata(rollback, RollbackPlan(instant, DELTA_COMMIT, ())).encode(table.storage.absolute)
+    complete(table.storage, rollback, next_time(table, rollback), content, ROLLBACK)
 
 
 @FORGOTTEN
@@ -109,6 +119,33 @@ def test_one_that_was_archived_before_its_rows_came_again_still_counts(table: Te
     again.go_on(*ALL)
     assert again.coordinator.position == offsets(3, 5)
     assert len(table.published_letters()) == 2
+
+
+@FORGOTTEN
+@pytest.mark.parametrize("came_again", [False, True], ids=["missing", "came again"])
+def test_one_that_is_archived_before_the_pipeline_looks_still_counts_once(
+    table: TestTable, forgotten: bool, came_again: bool
+) -> None:
+    attempt = table.attempt()
+    attempt.go_on(*ALL[:2])
+    first = table.timeline().completed_commits[0].request_time
+    pending = plan_of(table, first)
+    if came_again:
+        with pytest.raises(PositionLost):
+            attempt.run(*ALL[2])
+        table.attempt().go_on(*ALL)
+    finish(table, pending, first)
+    archive(table)
+    commit(table, CommitMetadata())
+    if forgotten:
+        Journal(table.storage, PIPELINE).forget([first])
+    again = table.attempt()
+    assert again.start.verdict is (StartVerdict.IN_STEP if came_again else StartVerdict.REWOUND)
+    if not came_again:
+        again.go_on(*ALL)
+    last = table.attempt()
+    assert last.start.verdict is StartVerdict.IN_STEP
+    assert last.coordinator.position == offsets(3, 5)
 
 
 def test_letters_that_came_again_are_not_withdrawn_by_an_attempt_that_was_paused(table: TestTable) -> None:

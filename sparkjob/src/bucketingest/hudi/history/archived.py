@@ -18,7 +18,7 @@ from bucketingest.hudi.history.manifest import (
     read_manifest,
 )
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
-from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, ROLLBACK, WRITE_ACTIONS, Instant, State
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import Storage
 
@@ -119,6 +119,18 @@ def archived_compactions(storage: Storage, first: str, since: str) -> set[str]:
         and instant.request_time >= first
         and (instant.completion_time or "") > since
     }
+
+
+def archived_rollbacks(storage: Storage, first: str, since: str) -> list[bytes]:
+    """Bytes of the completed files of archived rollbacks that were requested at `first` or later, and completed after
+    `since`.
+    """
+    rows = _rows(storage, first, None, ["instantTime", "completionTime", "action", "metadata"])
+    return [
+        row["metadata"]
+        for row in rows
+        if row["action"] == ROLLBACK and row["instantTime"] >= first and (row["completionTime"] or "") > since
+    ]
 
 
 def archived_plan(storage: Storage, compaction: str) -> bytes | None:

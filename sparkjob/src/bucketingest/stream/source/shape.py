@@ -66,14 +66,16 @@ class RowShape:
         """The same, knowing whether Spark's plan of the SQL can be evaluated on Arrow. `rows`: any of the
         source's; they are not read. Raises InvalidTransform.
         """
-        if self.resource is None or way_of(self.resource).name == "spark":
+        if self.resource is None or (self._has_no_messages and way_of(self.resource).name == "spark"):
             return self
-        columns = self._columns(rows)
-        shape = replace(self, columns=columns)
+        shape = replace(self, columns=self._columns(rows))
         if not has_sql(self.resource):
             return shape
         shaped = self.table_rows(self.decoded(rows).all())
-        shape = replace(shape, is_traced=is_traced(shaped, self._sql))
+        if not self._has_no_messages:
+            shape = replace(shape, is_traced=is_traced(shaped, self._sql))
+        if way_of(self.resource).name == "spark":
+            return shape
         try:
             return replace(shape, program=read_program(shaped, self._source_columns(rows)))
         except NotOnArrow as error:

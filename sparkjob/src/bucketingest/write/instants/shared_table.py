@@ -16,11 +16,13 @@ from bucketingest.hudi.history.archived import (
     archived_commits,
     archived_compactions,
     archived_completion_times,
+    archived_rollbacks,
     archived_times,
     is_archived,
 )
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.plans.replaced import replaced_file_groups
+from bucketingest.hudi.rollback.plan import rolled_back_instants
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.schema import AvroSchema
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
@@ -86,7 +88,10 @@ class SharedTable:
         """Load the timeline. Other writers' changes up to now count as known afterwards. Compactions are audited."""
         timeline = Timeline.load(self._storage)
         self._oldest = timeline.first_active or ""
-        mark_rolled_back(self._storage, self._journal, timeline, rollback_targets(self._storage, timeline))
+        named = rollback_targets(self._storage, timeline)
+        if self._audited is None:
+            named |= rolled_back_unseen(self._storage, self._journal)
+        mark_rolled_back(self._storage, self._journal, timeline, named)
         self._rollbacks = _times(timeline, ROLLBACK)
         self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
         self._audit(timeline)
@@ -207,12 +212,24 @@ def mark_rolled_back(storage: Storage, journal: Journal, timeline: Timeline, nam
 
 
 def archived_unseen(storage: Storage, journal: Journal) -> set[str]:
-    """Archived compactions that completed after the pipeline's newest instant: it looked at the timeline for the last
-    time when it had completed that one.
+    """Archived compactions that completed after the pipeline's newest instant."""
+    first, newest = _last_look(journal)
+    return set() if newest is None else archived_compactions(storage, first, newest) - journal.audited()
+
+
+def rolled_back_unseen(storage: Storage, journal: Journal) -> set[str]:
+    """Request times that archived rollbacks name which completed after the pipeline's newest instant."""
+    first, newest = _last_look(journal)
+    contents = [] if newest is None else archived_rollbacks(storage, first, newest)
+    return {time for content in contents for time in rolled_back_instants(content, "history: a rollback")}
+
+
+def _last_look(journal: Journal) -> tuple[str, str | None]:
+    """The oldest instant that the pipeline's journal has, and when its newest one completed: then it looked at the
+    timeline for the last time.
     """
     instants = journal.instants()
-    newest = next(filter(None, map(journal.completion_time, reversed(instants))), None)
-    return set() if newest is None else archived_compactions(storage, instants[0], newest) - journal.audited()
+    return (instants or [""])[0], next(filter(None, map(journal.completion_time, reversed(instants))), None)
 
 
 def audit(
