@@ -118,6 +118,13 @@ def descriptor(parameters: str, result: str) -> str:
         (
             "source.traced",
             "spark-catalyst",
+            "org/apache/spark/sql/catalyst/optimizer/InlineCTE.class",
+            "<init>",
+            "(ZZ)V",
+        ),
+        (
+            "source.traced",
+            "spark-catalyst",
             "org/apache/spark/sql/catalyst/plans/logical/Project.class",
             "copy",
             descriptor(

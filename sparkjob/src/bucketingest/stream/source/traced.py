@@ -37,17 +37,16 @@ def is_traced(shaped: DataFrame, sql: Iterable[str]) -> bool:
     """Whether each of these rows is made of one message, and would be the same again. Nothing is read. `shaped`: of
     good and bad rows, since the filter for good ones counts as different each time.
     """
-    plan: Any = analyzed(shaped)
+    plan = _inlined(shaped)
     return below(plan, _OF_ONE_ROW)[0] == "View" and not any(map(NOW.search, sql)) and bool(plan.deterministic())
 
 
 def traced(decoded: Decoded, table_rows: Callable[[DataFrame], DataFrame]) -> DataFrame:
     """The table's rows and, as the last column, the message of each, for rows of which `is_traced` is true."""
     wide = decoded.good_with_messages()
-    message = next(each for each in _outputs(analyzed(wide)) if str(each.name()) == MESSAGE)
-    plan = _handed_on(analyzed(table_rows(wide.drop(MESSAGE))), message)
+    plan, _ = _handed_on(_inlined(table_rows(wide.drop(MESSAGE))))
     session: Any = wide.sparkSession
-    there: Any = session._jvm.org.apache.spark.sql.classic.Dataset  # noqa: SLF001 - PySpark has no other way
+    there = session._jvm.org.apache.spark.sql.classic.Dataset  # noqa: SLF001 - PySpark has no other way
     return DataFrame(there.ofRows(session._jsparkSession, plan), session)  # noqa: SLF001
 
 
@@ -80,15 +79,23 @@ def numbers_of(plan: Any) -> dict[str, int]:
     return {str(each.name()): int(each.exprId().id()) for each in _outputs(plan)}
 
 
-def _handed_on(plan: Any, column: Any) -> Any:
-    """The plan with one more column, which comes from below the view."""
+def _inlined(shaped: DataFrame) -> Any:
+    """Spark's plan, with what WITH names in the place where it is used."""
+    session: Any = shaped.sparkSession
+    rules = session._jvm.org.apache.spark.sql.catalyst.optimizer  # noqa: SLF001 - PySpark has no other way
+    return rules.InlineCTE(True, False).apply(analyzed(shaped))  # noqa: FBT003 - always, and nothing that is not used
+
+
+def _handed_on(plan: Any) -> tuple[Any, Any]:
+    """The plan with the column of messages, which comes from below the view, and that column."""
     name, child = _name(plan), plan.children().apply(0)
     if name == "View":
-        return child.copy(child.projectList().appended(column), child.child())
-    child = _handed_on(child, column)
+        column = next(each for each in _outputs(child.child()) if str(each.name()) == MESSAGE)
+        return child.copy(child.projectList().appended(column), child.child()), column
+    child, column = _handed_on(child)
     if name == "Project":
-        return plan.copy(plan.projectList().appended(column), child)
-    return plan.withNewChildren(plan.children().updated(0, child))
+        return plan.copy(plan.projectList().appended(column), child), column
+    return plan.withNewChildren(plan.children().updated(0, child)), column
 
 
 def _name(plan: Any) -> str:
