@@ -43,7 +43,6 @@ _ROLLBACK: Final = "unit/cli/rollback/test_rollback.py"
 _DAMAGE: Final = (
     "unit/cli/inspection/test_inspect.py::test_a_file_that_was_deleted_or_cut_is_a_finding_with_its_rows_and_ways_out"
 )
-_DISKS: Final = "integration/cli/test_disks.py::test_a_full_and_a_read_only_disk_are_said_and_cost_no_rows"
 _IMAGE: Final = f"{_TROUBLES}::test_an_image_that_cannot_be_pulled_is_reported_and_a_right_one_starts_at_once"
 
 EXIT_CODES: Final = {
@@ -276,12 +275,15 @@ CAUSED: Final = (
         "integration/stream/test_restart.py::test_the_topic_may_have_grown_when_the_checkpoint_is_lost",
         "checkpoint",
     ),
-    Drill("the disk of the table is full", _DISKS, "No space left"),
-    Drill("the disk of the table is read-only", _DISKS, "Read-only"),
     Drill(
-        "the store is slow",
-        "integration/cli/test_slow_store.py::test_a_slow_store_delays_commits_and_nothing_else",
-        "SlowProxy",
+        "the table is read-only",
+        "unit/storage/test_local_storage.py::test_a_read_only_disk_is_access_denied_and_says_so",
+        "EROFS",
+    ),
+    Drill(
+        "the disk of the table is full",
+        "unit/storage/test_local_storage.py::test_a_full_disk_leaves_the_old_state_and_says_so",
+        "ENOSPC",
     ),
     Drill("a week of silence", "support/drills/outages.py::_a_quiet_week_and_then_the_source_is_away", "7 * 24 * 60"),
     Drill(
