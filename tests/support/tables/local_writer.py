@@ -96,7 +96,8 @@ class LocalWriter:
         if self.deleted is not None:
             rows = rows.append_column(DELETE_COLUMN, rows[self.deleted])
         plan = self.plan(assignment)
-        return run_tasks(rows.select(plan.schema.names), plan, map_tasks=self.map_tasks, batch_rows=self.batch_rows)
+        present = [name for name in plan.schema.names if name in rows.column_names]  # the table may have more
+        return run_tasks(rows.select(present), plan, map_tasks=self.map_tasks, batch_rows=self.batch_rows)
 
     def plan(self, assignment: Assignment) -> WritePlan:
         """What the tasks of a micro-batch are given."""
