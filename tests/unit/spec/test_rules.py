@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 Find = Callable[[dict[str, Any]], list[str]]
+GLOBAL = {"type": "state", "global": True}
 LAKE = {"database": "lake", "table": "orders"}
 METASTORE = {"uri": "thrift://metastore:9083", "database": "lake"}
 RATE = {"rate": {"rowsPerSecond": 5}}
@@ -146,6 +147,60 @@ def test_an_iceberg_table_elsewhere_or_with_another_name_is_no_clash(problems: F
             "miss the row; allowed: columns of recordKey; or table.index.global true; or format.envelope.before full, "
             "with REPLICA IDENTITY FULL at the source",
             id="deletes that would miss their rows",
+        ),
+        pytest.param(
+            {
+                "spec.format.envelope": {"type": "debeziumFlat", "before": "full"},
+                "spec.table.orderingField": None,
+                "spec.table.partitionBy": None,
+            },
+            "spec.format.envelope.before: is full, and flat rows have no before; allowed: format.envelope.type "
+            "debezium",
+            id="flat rows with an image before",
+        ),
+        pytest.param(
+            {
+                "spec.format.envelope": {"type": "debezium", "unavailable": "keep"},
+                "spec.table.orderingField": None,
+                "spec.table.partitionBy": ["region"],
+                "spec.table.index": GLOBAL,
+            },
+            "spec.format.envelope.unavailable: is keep, and table.partitionBy has region, no column of recordKey: the "
+            "older value may be in another partition; allowed: deadLetter",
+            id="an older value in another partition",
+        ),
+        pytest.param(
+            {
+                "spec.format.envelope": {"type": "debezium", "unavailable": "keep"},
+                "spec.table.orderingField": None,
+                "spec.table.partitionBy": None,
+            },
+            "spec.format.envelope.unavailable: is keep, and only an index with a state knows the first row of a key, "
+            "which has no older value; allowed: table.index.type state with inserts base",
+            id="an older value that may not be there",
+        ),
+        pytest.param(
+            {
+                "spec.format.envelope": {"type": "debezium", "unavailable": "keep"},
+                "spec.table.orderingField": None,
+                "spec.table.partitionBy": None,
+                "spec.table.index": {"type": "state"},
+                "spec.table.version": 8,
+            },
+            "spec.format.envelope.unavailable: is keep, which tables of version 8 do not know; allowed: table.version "
+            "9",
+            id="an older value in an old table",
+        ),
+        pytest.param(
+            {
+                "spec.format.envelope": {"type": "debezium"},
+                "spec.table.orderingField": None,
+                "spec.table.partitionBy": None,
+                "spec.table.recordKey": None,
+                "spec.table.index": {"hashFields": ["a"]},
+            },
+            "spec.table.index.hashFields: needs table.recordKey, whose columns it names",
+            id="columns of a key that is not known",
         ),
         pytest.param(
             {"spec.format": {"type": "json", "schema": "a STRING", "confluentSchemaId": 7}},
@@ -447,8 +502,10 @@ def test_a_wrong_field_does_not_hide_a_rule_that_compares_with_a_default(problem
     [
         {"spec.table.partitionBy": None},
         {"spec.table.recordKey": ["id", "region"], "spec.table.partitionBy": ["region"]},
-        {"spec.table.partitionBy": ["region"], "spec.table.index": {"type": "state", "global": True}},
+        {"spec.table.partitionBy": ["region"], "spec.table.index": GLOBAL},
         {"spec.table.partitionBy": ["region"], "spec.format.envelope": {"type": "debezium", "before": "full"}},
+        {"spec.table.partitionBy": None, "spec.table.recordKey": None},
+        {"spec.table.partitionBy": ["region"], "spec.table.recordKey": None, "spec.table.index": GLOBAL},
     ],
 )
 def test_the_ways_in_which_a_delete_finds_its_row(problems: Find, changes: dict[str, Any]) -> None:

@@ -136,9 +136,11 @@ def _refuse_early(resource: BucketIngest) -> None:
     from bucketingest.hudi.table.table import load_table
     from bucketingest.storage import open_storage
     from bucketingest.stream import Pipeline
+    from bucketingest.stream.source.key_columns import with_key_of_table
 
     if problems := offline_problems(resource):
         raise SpecError(problems)
+    resource = with_key_of_table(resource)
     pipeline = Pipeline.of(resource)
     try:
         table = load_table(open_storage(pipeline.table_url, pipeline.storage_options))

@@ -111,10 +111,11 @@ class RecordKeyRule:
         """The keys of a batch. Rows that lack a key are marked; they are never dropped and never raise."""
         self.check(batch.schema)
         texts = [column_text(batch.column(name)) for name in self.fields]
-        broken = _not_utf8(texts)
+        own = [has_own_text(batch.column(name).type) for name in self.fields]  # of numbers and times nothing is odd
+        broken = _not_utf8([text for text, is_own in zip(texts, own, strict=True) if is_own])
         if broken is not None:
             texts = [pc.if_else(broken, pa.scalar(None, pa.string()), text) for text in texts]
-        empty = [_null_or_empty(text) for text in texts]
+        empty = [_null_or_empty(text) if is_own else text.is_null() for text, is_own in zip(texts, own, strict=True)]
         missing = empty[0]
         for other in empty[1:]:
             missing = pc.and_(missing, other)
@@ -124,7 +125,7 @@ class RecordKeyRule:
         return KeyColumns(
             record_key=record_key,
             hash_keys=self._hash_keys(record_key, texts),
-            exceptions=self._exceptions(record_key, texts),
+            exceptions=self._exceptions(record_key, [text for text, is_own in zip(texts, own, strict=True) if is_own]),
             missing=missing if pc.any(missing).as_py() else None,
             ambiguous=None if len(self.fields) == 1 else self._ambiguous(batch, texts),
         )
@@ -139,7 +140,7 @@ class RecordKeyRule:
     def _composite(self, texts: Sequence[pa.Array]) -> pa.Array:
         parts: list[pa.Array | str] = []
         for position, (name, text) in enumerate(zip(self.fields, texts, strict=True)):
-            shown = pc.fill_null(text, NULL_KEY)
+            shown = pc.fill_null(text, NULL_KEY) if text.null_count else text
             is_empty = pc.equal(pc.binary_length(shown), 0)
             if pc.any(is_empty).as_py():
                 shown = pc.if_else(is_empty, EMPTY_KEY, shown)
@@ -166,7 +167,9 @@ class RecordKeyRule:
         return tuple(by_name[name] for name in self.hash_fields)
 
     def _exceptions(self, record_key: pa.Array, texts: Sequence[pa.Array]) -> dict[int, HashKeys]:
-        """Rows that Hudi may read differently, found with vectorised searches; only these are parsed one by one."""
+        """Rows that Hudi may read differently, found with vectorised searches; only these are parsed one by one.
+        `texts`: of the columns that may hold a comma.
+        """
         if len(self.fields) == 1:
             doubtful = pc.match_substring(record_key, ",")
             if self.form is KeyForm.SIMPLE and pc.any(doubtful).as_py():

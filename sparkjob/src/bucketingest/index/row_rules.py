@@ -24,6 +24,8 @@ class RowRules:
     partition_path: PartitionPathRule
     ordering_field: str | None
     hash: BucketHash
+    fills_unavailable: bool = False
+    """Whether values may be placeholders, see `hudi.merge.unavailable`."""
 
 
 def row_rules(definition: TableDefinition) -> RowRules:
@@ -35,6 +37,7 @@ def row_rules(definition: TableDefinition) -> RowRules:
         partition_path=PartitionPathRule(definition.partition_fields, definition.hive_style_partitioning),
         ordering_field=definition.ordering_field,
         hash=_known_hash(definition),
+        fills_unavailable=definition.fills_unavailable,
     )
 
 

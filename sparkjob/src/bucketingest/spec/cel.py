@@ -126,12 +126,19 @@ _PLACE_NAMED: Final = " && ".join(
     f"has(self.source.kafka.columns{part})" for part in ("", *(f".{each}" for each in PLACE))
 )
 
+_ENVELOPED: Final = "(has(self.format) && has(self.format.envelope))"
+
+_KEEPS: Final = (
+    "(has({0}.format) && has({0}.format.envelope) && has({0}.format.envelope.unavailable) && "
+    "{0}.format.envelope.unavailable == 'keep')"
+)
+
 _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     "": (
         CelRule("!has(self.source.kafka) || has(self.format)", "format is required for source.kafka", ".format"),
         CelRule("!has(self.format) || has(self.source.kafka)", "format is allowed with source.kafka only", ".format"),
         CelRule(
-            f"has(self.table.recordKey) || (has(self.source.kafka) && {_PLACE_NAMED})",
+            f"has(self.table.recordKey) || {_ENVELOPED} || (has(self.source.kafka) && {_PLACE_NAMED})",
             f"table.recordKey is required, or source.kafka.columns with {', '.join(PLACE)}",
             ".table",
         ),
@@ -167,9 +174,10 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".schemaEvolution.mode",
         ),
         CelRule(
-            "!has(self.format) || !has(self.format.envelope) || has(self.table.recordKey)",
-            "format.envelope is for a table with recordKey only",
-            ".format.envelope",
+            f"has(self.table.recordKey) || {_ENVELOPED} || !(has(self.table.orderingField) || "
+            "has(self.table.deleteWhen) || (has(self.table.index.global) && self.table.index.global))",
+            "orderingField, deleteWhen and index.global are for a table with recordKey only",
+            ".table",
         ),
         CelRule(
             "!has(self.format) || !has(self.format.envelope) || !has(self.table.orderingField)",
@@ -179,10 +187,24 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         CelRule(
             "!has(self.format) || !has(self.format.envelope) || self.format.envelope.before == 'full' || "
             "(has(self.table.index.global) && self.table.index.global) || "
-            "(has(self.table.recordKey) && self.table.partitionBy.all(name, name in self.table.recordKey))",
+            "self.table.partitionBy.all(name, has(self.table.recordKey) && name in self.table.recordKey)",
             "table.partitionBy must be columns of recordKey with format.envelope, unless table.index.global is true or "
             "format.envelope.before is full",
             ".table.partitionBy",
+        ),
+        CelRule(
+            f"{_KEEPS.format('self')} == {_KEEPS.format('oldSelf')}",
+            "format.envelope.unavailable is immutable: create another BucketIngest for another table",
+            ".format",
+        ),
+        CelRule(
+            f"!{_ENVELOPED} || self.format.envelope.unavailable != 'keep' || (self.table.version == 9 && "
+            "self.table.index.type == 'state' && (!has(self.table.index.inserts) || "
+            "self.table.index.inserts == 'base') && "
+            "self.table.partitionBy.all(name, has(self.table.recordKey) && name in self.table.recordKey))",
+            "format.envelope.unavailable keep needs table.version 9, table.index.type state with inserts base, and "
+            "table.partitionBy columns of recordKey",
+            ".format.envelope",
         ),
         CelRule(
             "!self.services.clustering.enabled || self.table.index.type == 'state'",
@@ -271,6 +293,9 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "must have at most one of confluentSchemaId and registry",
         ),
     ),
+    "format.envelope": (
+        CelRule("self.type != 'debeziumFlat' || self.before != 'full'", "before full is for type debezium", ".before"),
+    ),
     "format.registry": (
         CelRule(
             "!has(self.recordName) || (!has(self.subject) && self.subjectStrategy != 'TopicName')",
@@ -295,11 +320,6 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "!has(self.index.global) || !self.index.global || self.partitionBy.size() > 0",
             "index.global is for a table with partitionBy only",
             ".index.global",
-        ),
-        CelRule(
-            "has(self.recordKey) || "
-            "!(has(self.orderingField) || has(self.deleteWhen) || (has(self.index.global) && self.index.global))",
-            "orderingField, deleteWhen and index.global are for a table with recordKey only",
         ),
     ),
     "table.index": (

@@ -179,11 +179,21 @@ class BucketIngest(SpecModel):
 
     @property
     def record_key(self) -> tuple[str, ...]:
-        """Columns that identify a row: of a message that is appended, where it is in Kafka."""
+        """Columns that identify a row: of a message that is appended, where it is in Kafka. None at all if messages
+        have an envelope, and it is not known yet what their key is.
+        """
         if self.spec.table.record_key is not None:
             return self.spec.table.record_key
+        if self.spec.format is not None and self.spec.format.envelope is not None:
+            return ()
         assert self.spec.source.kafka is not None, "the rules refuse it"
         return tuple(self.spec.source.kafka.named_columns[part] for part in PLACE)
+
+    @property
+    def keeps_unavailable(self) -> bool:
+        """Whether a value that was not sent is as it was in the table."""
+        format_ = self.spec.format
+        return format_ is not None and format_.envelope is not None and format_.envelope.unavailable == "keep"
 
     @property
     def hash_fields(self) -> tuple[str, ...]:

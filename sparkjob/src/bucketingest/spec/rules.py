@@ -192,7 +192,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 PLACE: Final = ("topic", "partition", "offset")
 """Which of `source.kafka.columns` identify a message."""
 _OF_KEYED: Final = (
-    "format.envelope",
     "table.orderingField",
     "table.deleteWhen",
     "table.index.hashFields",
@@ -204,7 +203,10 @@ def _key(view: View) -> Iterator[Broken]:
     if view.mapping("table") is None or view.value("table.recordKey") is not None:
         return
     where = ("table", "recordKey")
-    if view.mapping("source.kafka") is None:
+    if view.mapping("format.envelope") is not None:
+        if view.value("table.index.hashFields") is not None:
+            yield Broken(("table", "index", "hashFields"), "needs table.recordKey, whose columns it names")
+    elif view.mapping("source.kafka") is None:
         yield Broken(where, "is required: only messages of Kafka can be told apart without it", "columns of the table")
     elif missing := [part for part in PLACE if view.text(f"source.kafka.columns.{part}") is None]:
         allowed = (

@@ -94,6 +94,10 @@ class SourceUnreachable(StreamError):
     exit_code = ExitCode.SOURCE_UNAVAILABLE
 
 
+class KeyUnknown(SourceUnreachable):
+    """The resource does not say the record key, and no message has one yet."""
+
+
 class TopicsMissing(SourceUnreachable):
     """Kafka answers, and lacks topics: they were deleted, or are not there yet. `topics`: their names."""
 

@@ -49,6 +49,7 @@ from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
 from bucketingest.stream.scaling import ExecutorScaling
 from bucketingest.stream.source.columns_schema import ColumnsSchema, SchemaGrown
+from bucketingest.stream.source.key_columns import with_record_key
 from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
@@ -82,6 +83,7 @@ def ingest_resource(
     lookups = None if client is None else SchemaLookups(client)
     files = None
     with prepared(session):
+        resource = with_record_key(resource, session, client, Patience())
         if resource.spec.source.files is None:
             rows = read_source(session, resource)
         else:

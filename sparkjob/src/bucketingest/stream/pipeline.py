@@ -122,6 +122,7 @@ class Pipeline:
                 version=table.version,
                 hive_style_partitioning=table.hive_style_partitioning,
                 properties=table.properties,
+                fills_unavailable=resource.keeps_unavailable,
             ),
             checkpoint_url=resource.checkpoint_path,
             beginning=beginning_of(spec.source.kafka),

@@ -250,7 +250,7 @@ def _compared(
     comparison = compare_schemas(stored, incoming, fixed_columns(definition))
     if reasons := comparison.refused_by(evolution):
         raise UnsupportedTable(storage.url, [f"schema: {reason}" for reason in reasons])
-    return comparison
+    return replace(comparison, fills_unavailable=definition.fills_unavailable)
 
 
 def _columns_of(stored: AvroSchema) -> pa.Schema:

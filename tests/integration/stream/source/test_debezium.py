@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from decimal import Decimal
 
 import pytest
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream.errors import InvalidTransform, QueryFailed
+from bucketingest.stream.errors import InvalidTransform, KeyUnknown, QueryFailed
 from devservers.registry import SchemaRegistry
 from support.decoding.debezium_avro import KEY_SCHEMA, ORDERS, encoded, event_schema
+from support.decoding.debezium_flat import flat_records
 from support.decoding.debezium_streams import records_of
 from support.jobs.stream_runs import Lake, NewTopic, Runner
 
@@ -109,7 +111,7 @@ def test_a_topic_in_avro_whose_columns_become_more(
                     "registry": {"url": schema_registry.url},
                     "envelope": {"type": "debezium"},
                 },
-                table={"recordKey": ["id"]},
+                table={},
             )
         )
 
@@ -130,3 +132,93 @@ def test_a_topic_in_avro_whose_columns_become_more(
     }
     assert rows[1][1] == Decimal("99.01")
     assert not lake.dead_letters.exists()
+
+
+def test_flat_rows_whose_key_is_that_of_the_messages(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    wanted = lake.resource(
+        topic.source(),
+        format={
+            "type": "json",
+            "schema": "id BIGINT, customer STRING",
+            "envelope": {"type": "debeziumFlat", "truncate": "deadLetter"},
+        },
+        table={},
+    )
+    topic.send([(None, b'{"id": 1}')], partition=0)
+    with pytest.raises(KeyUnknown, match=r"no message of the topic has a key"):
+        run.once(wanted)
+    records = [
+        (key, None if row is None else json.dumps(row).encode())
+        for key, row in flat_records("postgres.orders", "rewrite-with-tombstone")
+    ]
+    for part in (records[:6], records[6:]):
+        topic.send(part, partition=0)
+        run.once(wanted)
+    assert {row["id"]: row["customer"] for row in lake.rows().to_pylist()} == {
+        1: "ann",
+        4: "cathy",
+        5: "dan",
+        6: "eve",
+        10: "after",
+        5_000_000_000: "big",
+    }
+    assert "hoodie.table.recordkey.fields=id\n" in (lake.table / ".hoodie/hoodie.properties").read_text()
+
+
+@pytest.mark.parametrize("sql", ["SELECT * FROM source", "SELECT *, length(grp) AS n FROM source"])
+def test_values_that_were_not_sent_stay_as_they_were(run: Runner, lake: Lake, new_topic: NewTopic, sql: str) -> None:
+    topic = new_topic()
+    wanted = lake.resource(
+        topic.source(),
+        format={
+            "type": "json",
+            "schema": "id BIGINT, grp STRING, big STRING",
+            "envelope": {"type": "debezium", "unavailable": "keep", "truncate": "deadLetter"},
+        },
+        transform={"sql": sql},
+        table={"recordKey": ["id"], "index": {"type": "state"}},
+    )
+    records = records_of("postgres.toast")
+    values = [event for _, value in records if value and (event := json.loads(value))["op"] in {"c", "r", "u", "d"}]
+    expected: dict[int, tuple[str, str]] = {}
+    for event in values:
+        new = event["after"]
+        if new is None:
+            expected.pop(event["before"]["id"], None)
+            continue
+        was_sent = new["big"] != "__debezium_unavailable_value"
+        expected[new["id"]] = (new["grp"], new["big"] if was_sent else expected[new["id"]][1])
+    assert any(event["after"] and event["after"]["big"] == "__debezium_unavailable_value" for event in values)
+    for record in records:
+        topic.send([record], partition=0)
+    run.once(wanted)
+    assert {row["id"]: (row["grp"], row["big"]) for row in lake.rows().to_pylist()} == expected
+    assert ["truncated" in letter["detail"] for letter in lake.letters()] == [True, True]
+
+
+def test_values_that_were_not_sent_and_that_sql_looks_at_are_dead_letters(
+    run: Runner, lake: Lake, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    wanted = lake.resource(
+        topic.source(),
+        format={
+            "type": "json",
+            "schema": "id BIGINT, a STRING, b STRING, c STRING, d STRING",
+            "envelope": {"type": "debezium", "unavailable": "keep"},
+        },
+        transform={
+            "sql": "SELECT id, a, b, d AS e, length(c) AS n, c, __deleted FROM source WHERE b <> 'x' OR __deleted"
+        },
+        table={"recordKey": ["id"], "index": {"type": "state"}},
+    )
+    whole = dict.fromkeys("abcd", "old")
+    for at, lacking in enumerate(["", *"abcd"]):
+        row = {"id": at, **whole}
+        topic.send([(b'{"id": %d}' % at, json.dumps({"op": "c", "before": None, "after": row}).encode())], partition=0)
+        row |= {lacking: "__debezium_unavailable_value"} if lacking else {}
+        topic.send([(b'{"id": %d}' % at, json.dumps({"op": "u", "before": None, "after": row}).encode())], partition=0)
+    run.once(wanted)
+    assert {row["a"] for row in lake.rows().to_pylist()} == {"old"}
+    assert sorted(letter["detail"].split("field ")[1][0] for letter in lake.letters()) == ["b", "c", "d"]

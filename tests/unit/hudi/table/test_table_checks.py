@@ -1,6 +1,7 @@
 """Refusals: each way to ruin a table has its reason, and a sound table has none."""
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,21 @@ def test_each_unfit_property_gives_one_reason_that_names_it(key: str, value: str
     assert f".hoodie/hoodie.properties: {key}={value or '(none)'}" in reasons[0]
     with pytest.raises(UnsupportedTable, match=words):
         raise UnsupportedTable("here", reasons)
+
+
+def test_a_table_whose_values_may_be_placeholders_is_one_from_its_beginning() -> None:
+    keeps = replace(EXPECTED, ordering_field=None, fills_unavailable=True)
+    drops = replace(keeps, fills_unavailable=False)
+    assert refusals(table_properties(keeps), keeps) == []
+    (why,) = refusals(table_properties(keeps), drops)
+    assert "the table is one of format.envelope.unavailable keep, the spec has deadLetter" in why
+    (why,) = refusals(table_properties(drops), keeps)
+    assert "the table is one of format.envelope.unavailable deadLetter, the spec has keep" in why
+    for mode, without in (("IGNORE_DEFAULTS", ""), ("FILL_UNAVAILABLE", "partial.update.unavailable.value")):
+        other = {name: each for name, each in table_properties(keeps).items() if not without or without not in name}
+        for wanted in (keeps, drops):
+            (why,) = refusals(other | {"hoodie.table.partial.update.mode": mode}, wanted)
+            assert "partial updates are not supported" in why
 
 
 @pytest.mark.parametrize("key", ["hoodie.record.merge.mode", "hoodie.timeline.layout.version", "hoodie.table.type"])

@@ -10,6 +10,7 @@ import pytest
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.merge.merge_rules import IS_DELETED, OPERATION, merge_rules
+from bucketingest.hudi.merge.unavailable import FILL_PROPERTIES
 from bucketingest.hudi.naming import PROPERTIES_PATH
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.hudi.table.table import HoodieTable, load_table
@@ -35,6 +36,7 @@ def table(properties: Mapping[str, str]) -> HoodieTable:
         (CUSTOM, "merge.mode is CUSTOM"),
         ({"hoodie.record.merge.mode": ""}, "merge.mode is not set"),
         (PARTIAL, "partial.update.mode is KEEP_VALUES"),
+        (FILL_PROPERTIES, "partial.update.mode is FILL_UNAVAILABLE"),  # with an ordering field
         (OF_MERGE, "payload.delete.field is set, which Hudi's readers understand differently"),
         ({"hoodie.table.ordering.fields": "at,id"}, "names 2 columns"),
         ({"hoodie.table.ordering.fields": ""}, "names 0 columns"),
@@ -49,6 +51,12 @@ def test_a_table_whose_merge_is_not_built_here_is_refused_by_name(properties: di
 def test_without_an_ordering_the_latest_row_wins_whatever_the_ordering_fields_say() -> None:
     assert merge_rules(table({}), SCHEMA).ordering_field == "at"
     assert merge_rules(table({"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}), SCHEMA).ordering_field is None
+
+
+def test_columns_of_text_may_have_placeholders() -> None:
+    properties = {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING", "hoodie.table.ordering.fields": ""}
+    assert merge_rules(table({**properties, **FILL_PROPERTIES}), SCHEMA).fills == ("id", "what")
+    assert merge_rules(table(properties), SCHEMA).fills == ()
 
 
 def test_the_tables_own_delete_marker_is_known() -> None:

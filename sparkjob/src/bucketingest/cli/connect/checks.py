@@ -16,6 +16,7 @@ from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.hudi.naming import HOODIE_DIRECTORY
 from bucketingest.hudi.table.checks import version_refusals
 from bucketingest.hudi.table.table import load_table
+from bucketingest.registry.lookups import Patience
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
 
@@ -127,12 +128,16 @@ class _Compiled:
 def _compiled(session: SparkSession, resource: BucketIngest) -> _Compiled:
     from bucketingest.stream.files.source import open_files
     from bucketingest.stream.pipeline import Pipeline
+    from bucketingest.stream.source.key_columns import with_record_key
     from bucketingest.stream.source.shape import RowShape
     from bucketingest.stream.source.sources import read_source
     from bucketingest.stream.spark.session import prepared
 
-    pipeline = Pipeline.of(resource)
     with prepared(session):
+        format_ = resource.spec.format
+        client = None if format_ is None or format_.registry is None else registry_client(format_.registry)
+        resource = with_record_key(resource, session, client, Patience(seconds=0))
+        pipeline = Pipeline.of(resource)
         files = resource.spec.source.files
         rows = read_source(session, resource) if files is None else open_files(files).rows(session)
         shape = RowShape(resource, pipeline.delete_when).planned(rows)

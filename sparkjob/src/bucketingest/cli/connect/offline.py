@@ -32,7 +32,7 @@ def offline_problems(resource: BucketIngest) -> list[Problem]:
     except UnreadableDdl as error:
         found.append(Problem("spec.source.files.schema", str(error)))
     found += sql_problems(spec, None if columns is None or has_transform(resource) else columns.names)
-    if columns is not None and not has_transform(resource):
+    if columns is not None and resource.record_key and not has_transform(resource):
         is_event = spec.format is not None and spec.format.envelope is not None
         kept = [each for each in columns if not (is_event and each.name == DELETED)]
         found += _of_table(resource, pa.schema(kept))

@@ -14,23 +14,30 @@ import pyarrow as pa
 from bucketingest.decode.avro.column_types import branches_of
 from bucketingest.decode.avro.column_types import columns_of as read_as
 from bucketingest.decode.avro.schema import AvroRecord, UnreadableSchema, read_reader, read_writer
-from bucketingest.decode.debezium.events import is_no_data
+from bucketingest.decode.debezium.events import DELETED, HEARTBEAT, NO_EVENT, NO_ROW, is_no_data
 from bucketingest.decode.debezium.readings import Reading, reading_of_avro
 
 EVENT_MEMBERS: Final = ("op", "before", "after")
+OPERATION: Final = json.dumps({"type": "record", "name": "Envelope", "fields": [{"name": "op", "type": "string"}]})
+"""A reader of events that looks at nothing else."""
 _KEPT_MAX: Final = 256
 
 
 def row_of(text: str) -> str:
-    """The schema of the row in that of an event; any other schema is the row's itself. Raises UnreadableSchema."""
+    """The schema of the row in that of an event, or of a flat row; any other schema is the row's itself. Raises
+    UnreadableSchema.
+    """
     record = read_writer(text)
-    return json.dumps(_row(record)) if _is_event(record) else text
+    if _is_event(record):
+        return json.dumps(_row(record))
+    kept = [field for field in record["fields"] if field["name"] != DELETED]
+    return text if len(kept) == len(record["fields"]) else json.dumps({**record, "fields": kept})
 
 
 @lru_cache(_KEPT_MAX)
-def said_of(text: str) -> tuple[bool, bool, str]:
-    """Of a message's schema: whether it is of events, or else of what Debezium sends beside them; and the name of the
-    source's table.
+def said_of(text: str, *, flat: bool = False) -> tuple[bool, bool, str]:
+    """Of a message's schema: whether it is of events, or of flat rows if those are wanted, or else of what Debezium
+    sends beside them; and the name of the source's table.
     """
     try:
         record = read_writer(text)
@@ -38,11 +45,20 @@ def said_of(text: str) -> tuple[bool, bool, str]:
         return True, False, ""  # whose decoder says why
     names = {field["name"] for field in record["fields"]}
     name = ".".join(filter(None, [record.get("namespace"), record["name"]])).removesuffix(".Envelope")
+    if flat:
+        return not _is_event(record) and names != HEARTBEAT, names == HEARTBEAT, name
     return _is_event(record), is_no_data(names), name
 
 
-def readers_of(row_text: str) -> tuple[str, str]:
-    """The schemas that events and their keys are read as. A key has some of the row's fields. Raises
+def why_unwanted(text: str, *, flat: bool) -> str | None:
+    """Why messages of the schema are not what `format.envelope.type` says; None if they are."""
+    if said_of(text, flat=flat)[0]:
+        return None
+    return NO_ROW if said_of(text)[0] else NO_EVENT
+
+
+def readers_of(row_text: str, *, flat: bool) -> tuple[str, str]:
+    """The schemas that events, or flat rows, and their keys are read as. A key has some of the row's fields. Raises
     UnreadableSchema.
     """
     row = read_reader(row_text)
@@ -50,6 +66,9 @@ def readers_of(row_text: str) -> tuple[str, str]:
     image = {"type": ["null", row], "default": None}
     fields = [{"name": name, **({"type": "string"} if name == "op" else image)} for name in EVENT_MEMBERS]
     key = row | {"name": "Key", "fields": [_optional(field) for field in row["fields"]]}
+    if flat:
+        deleted = {"name": DELETED, "type": ["null", "string"], "default": None}
+        return json.dumps(row | {"fields": [*row["fields"], deleted]}), json.dumps(key)
     return json.dumps({"type": "record", "name": "Envelope", "fields": fields}), json.dumps(key)
 
 

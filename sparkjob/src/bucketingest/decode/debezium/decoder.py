@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bucketingest.decode.debezium.events import DELETED, NOTHING, EventRules, Images, images_of
+from bucketingest.decode.debezium.flat import flat_images_of
 from bucketingest.decode.debezium.placeholders import WHY, placeholders_in
 from bucketingest.decode.debezium.readings import Reading, readings_of
 from bucketingest.decode.json.decoder import JsonDecoder
@@ -56,11 +57,12 @@ class DebeziumDecoder:
         value is nothing. Raises SourceTruncated.
         """
         keys = pa.nulls(len(messages), pa.binary()) if keys is None else keys
-        images = images_of(messages, keys, self._rules)
+        find = flat_images_of if self._rules.flat else images_of
+        images = find(messages, keys, self._rules)
         why: dict[int, str] = {}
         parts = list(self._parts(images, why))
         if why and not images.are_parsed:
-            images, why = images_of(messages, keys, self._rules, parse=True), {}
+            images, why = find(messages, keys, self._rules, parse=True), {}
             parts = list(self._parts(images, why))
         why |= {each.number: each.why for each in images.refused}
         rows, places = _together(parts, self._images)
@@ -80,7 +82,7 @@ class DebeziumDecoder:
 
     def _part(self, images: Images, schema: bytes, places: Places, why: dict[int, str]) -> _Part:
         texts = images.texts if len(places) == len(images.texts) else images.texts.take(pa.array(places))
-        for at, name in placeholders_in(texts, self._images.names).items():
+        for at, name in placeholders_in(texts, self._images, self._rules.keeps).items():
             if not images.deletes[places[at]]:
                 why[int(images.numbers[places[at]])] = WHY.format(name)
         decoder, readings = self._reader(schema)

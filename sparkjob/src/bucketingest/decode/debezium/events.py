@@ -27,11 +27,17 @@ _LOOKED_AT: Final = 8
 """Messages of a block."""
 _OTHER_MESSAGES: Final = ({"status", "id", "event_count"}, {"ddl", "databaseName"})
 """Members of transaction markers and of schema changes; a heartbeat has nothing but `ts_ms`."""
-NO_EVENT: Final = "no change event of Debezium: it has no op; flat rows, as of ExtractNewRecordState, need no envelope"
+HEARTBEAT: Final = {"ts_ms"}
+NO_ROW: Final = "an event with before and after, and no flat row: set format.envelope.type to debezium"
+NO_EVENT: Final = (
+    "no change event of Debezium: it has no op; for flat rows, as of ExtractNewRecordState, set format.envelope.type "
+    "to debeziumFlat"
+)
 _NOT_FULL: Final = (
     "format.envelope.before is full, but {}: give the source's table REPLICA IDENTITY FULL, or set table.index.global, "
     "or partition by columns of the key"
 )
+TRUNCATED: Final = "the source's table was truncated: rows that came before are still in the table here"
 ONLY_KEY: Final = _NOT_FULL.format("the before of a delete has nothing but the key")
 _EMPTY: Final[tuple[object, ...]] = (None, "", 0, "0", "AA==", "{}", "[]", [], b"", b"\0")
 _ZERO_TIMES: Final = ("1970-01-01", "00:00:00")
@@ -68,10 +74,14 @@ class EventRules:
     """A truncate ends the query; else it is a dead letter."""
     key: tuple[str, ...] = ()
     """Columns that each `before` has; only looked at if it should be full."""
+    flat: bool = False
+    """Messages are the rows alone, see `flat`."""
+    keeps: frozenset[str] = frozenset()
+    """Columns that may have the placeholder of a value that was not sent."""
 
 
 @dataclass(slots=True)
-class _Parsed:
+class Parsed:
     """Images of messages that were parsed one by one, in their order; one message may have two."""
 
     numbers: list[int] = field(default_factory=list)
@@ -112,7 +122,7 @@ def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules,
     A message without a value deletes its key too: where a topic is compacted nothing else is left of a delete. Behind
     its delete it is nothing, and if a delete needs more than the key. Raises SourceTruncated.
     """
-    data, offsets = _text_of(messages)
+    data, offsets = text_of(messages)
     numbers = starts = ends = np.zeros(0, np.int64)
     deletes, seen = np.zeros(0, np.bool_), NOTHING
     if not parse and (usual := _usual(messages)) is not None:
@@ -121,28 +131,34 @@ def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules,
     is_found = np.zeros(len(messages), np.bool_)
     is_found[numbers] = True
     found = _parsed(messages, keys, np.flatnonzero(~is_found), rules)
-    texts = slices(data, starts, ends)
+    return together(Images(numbers, slices(data, starts, ends), deletes, {seen: numbers}, [], are_parsed=False), found)
+
+
+def together(cut: Images, found: Parsed) -> Images:
+    """Images that were cut out of their messages, all of one schema, and those of the messages that were parsed."""
+    numbers, texts, deletes = cut.numbers, cut.texts, cut.deletes
+    (seen,) = cut.schemas
     schemas = {seen: np.arange(len(numbers))}
     if found.numbers:
+        said = [seen] * len(numbers) + found.schemas
         both = np.append(numbers, np.array(found.numbers, np.int64))
         order = np.argsort(both, kind="stable")
         numbers, deletes = both[order], np.append(deletes, np.array(found.deletes, np.bool_))[order]
         texts = pa.concat_arrays([texts, pa.array(found.texts, pa.binary())]).take(pa.array(order))
-        said = [seen] * len(starts) + found.schemas
         codes = {schema: code for code, schema in enumerate(dict.fromkeys(said))}
         coded = np.array([codes[each] for each in said])[order] if len(codes) > 1 else np.zeros(len(order), np.int64)
         schemas = {schema: np.flatnonzero(coded == code) for schema, code in codes.items()}
-    return Images(numbers, texts, deletes, schemas, found.refused, not len(starts))
+    return Images(numbers, texts, deletes, schemas, found.refused, not len(cut.numbers))
 
 
-def _text_of(messages: pa.BinaryArray) -> tuple[bytes, npt.NDArray[np.int64]]:
+def text_of(messages: pa.BinaryArray) -> tuple[pa.Buffer, npt.NDArray[np.int64]]:
     """The messages one behind the other, where each begins, and where the last one ends."""
     _, places, data = messages.buffers()
     if places is None or data is None:
-        return b"", np.zeros(len(messages) + 1, np.int64)
+        return pa.py_buffer(b""), np.zeros(len(messages) + 1, np.int64)
     offsets = np.frombuffer(places, np.int32, len(messages) + 1, messages.offset * 4).astype(np.int64)
     first = int(offsets[0])
-    return data.slice(first, int(offsets[-1]) - first).to_pybytes(), offsets - first
+    return data.slice(first, int(offsets[-1]) - first), offsets - first
 
 
 def _usual(messages: pa.BinaryArray) -> Usual | None:
@@ -176,9 +192,9 @@ def _wanted(found: Found, rules: EventRules) -> tuple[Places, Places, Places, np
 
 def _parsed(
     messages: pa.BinaryArray, keys: pa.BinaryArray, numbers: npt.NDArray[np.int64], rules: EventRules
-) -> _Parsed:
+) -> Parsed:
     """The images of these messages."""
-    found = _Parsed()
+    found = Parsed()
     schema = NOTHING
     deleted: bytes | None = None
     last = -1
@@ -187,7 +203,7 @@ def _parsed(
         deleted, last = deleted if number == last + 1 else None, number
         if message is None:
             key = None if rules.full else keys[number].as_py()
-            if key not in (None, deleted) and not _take_key(key, NOTHING, number, found):
+            if key not in (None, deleted) and not take_key(key, NOTHING, number, found):
                 found.refused.append(Refused(number, "a tombstone whose key is no JSON object"))
             continue
         deleted = None
@@ -203,18 +219,18 @@ def _parsed(
             said, event = bytes(event.schema), event.payload
             said = schema if said == schema else NOTHING if said == _NULL else said
             schema = said  # the same object for equal ones: it is hashed once
-        if event.op == "d" and not rules.full and _take_key(keys[number].as_py(), said, number, found):
+        if event.op == "d" and not rules.full and take_key(keys[number].as_py(), said, number, found):
             deleted = keys[number].as_py()
         elif (why := _take(event, said, number, rules, found)) is not None:
             if event.op is None and is_no_data(set(_event(message))):
                 continue
             if event.op == "t" and rules.stops:
-                raise SourceTruncated(truncated(_table_of(message)))
+                raise SourceTruncated(truncated(table_of(message)))
             found.refused.append(Refused(number, why))
     return found
 
 
-def _take_key(key: bytes | None, schema: bytes, number: int, found: _Parsed) -> bool:
+def take_key(key: bytes | None, schema: bytes, number: int, found: Parsed) -> bool:
     """Add the key as an image to delete; or say that it is no object. `schema`: if the key has none of its own."""
     try:
         said = _decode_key(key or NOTHING)
@@ -229,7 +245,7 @@ def _take_key(key: bytes | None, schema: bytes, number: int, found: _Parsed) -> 
     return True
 
 
-def _take(event: _Event, schema: bytes, number: int, rules: EventRules, found: _Parsed) -> str | None:
+def _take(event: _Event, schema: bytes, number: int, rules: EventRules, found: Parsed) -> str | None:
     """Add the event's images; or why there are none."""
     before, after = bytes(event.before), bytes(event.after)
     has_before, has_after = before not in _ABSENT, after not in _ABSENT
@@ -258,7 +274,7 @@ def refusal_of(op: str | None, rules: EventRules, *, has_before: bool, has_after
                 return None
             return "a delete without before: the source's table has REPLICA IDENTITY NOTHING, or no key"
         case "t":
-            return "the source's table was truncated: rows that came before are still in the table here"
+            return TRUNCATED
         case "m":
             return None
         case None:
@@ -275,7 +291,8 @@ def truncated(table: str) -> str:
     )
 
 
-def _table_of(message: bytes) -> str:
+def table_of(message: bytes) -> str:
+    """The name of the source's table in an event."""
     source = _event(message).get("source") or {}
     return ".".join(str(source[each]) for each in ("db", "schema", "table") if source.get(each))
 
@@ -296,7 +313,7 @@ def is_no_data(names: set[str]) -> bool:
     """Whether the members of a message are those of one that Debezium sends beside changes: heartbeats, transactions,
     DDL.
     """
-    return names == {"ts_ms"} or any(names >= each for each in _OTHER_MESSAGES)
+    return names == HEARTBEAT or any(names >= each for each in _OTHER_MESSAGES)
 
 
 def _event(message: bytes) -> dict[str, Any]:

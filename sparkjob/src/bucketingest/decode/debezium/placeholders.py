@@ -11,22 +11,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-_TEXT: Final = "__debezium_unavailable_value"
-_BYTES: Final = _TEXT.encode()
+PLACEHOLDER: Final = "__debezium_unavailable_value"
+"""As `hudi.merge.unavailable` has it for tables."""
+_BYTES: Final = PLACEHOLDER.encode()
 UUID_FORM: Final = str(uuid.UUID(bytes=hashlib.md5(_BYTES, usedforsecurity=False).digest(), version=3))
 _GEOMETRIES: Final = (
     "0101000020E6100000000000FC83D797C1000000FC83D797C1",
     "0101000020E61000000C21E7FDFF7F66401842CEFBFF7F5640",
 )
 _FORMS: Final = (
-    _TEXT,
+    PLACEHOLDER,
     base64.b64encode(_BYTES).decode(),
     UUID_FORM,
     *(base64.b64encode(bytes.fromhex(each)).decode() for each in _GEOMETRIES),
@@ -50,8 +51,11 @@ WHY: Final = (
 )
 
 
-def placeholders_in(images: pa.BinaryArray, columns: Sequence[str]) -> dict[int, str]:
-    """The numbers of images in JSON that have a placeholder in a column, and each column's name."""
+def placeholders_in(images: pa.BinaryArray, columns: pa.Schema, keeps: Container[str] = ()) -> dict[int, str]:
+    """The numbers of images in JSON that have a placeholder in a column, and each column's name. `keeps`: columns that
+    may have it if they are of text.
+    """
+    kept = {each.name for each in columns if each.name in keeps and pa.types.is_string(each.type)}
     found: dict[int, str] = {}
     for number, image in enumerate(images.to_pylist()) if _has(images.buffers()[2], _SEEN) else ():
         if not any(each in image for each in _SEEN):
@@ -60,19 +64,23 @@ def placeholders_in(images: pa.BinaryArray, columns: Sequence[str]) -> dict[int,
             row = msgspec.json.decode(image)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue  # its decoder says why
-        name = next((each for each in columns if isinstance(row, dict) and _is_placeholder(row.get(each))), None)
+        lacking = (each for each in columns.names if _is_placeholder(row.get(each)))
+        wrong = (each for each in lacking if each not in kept or row[each] != PLACEHOLDER)
+        name = next(wrong, None) if isinstance(row, dict) else None
         if name is not None:
             found[number] = name
     return found
 
 
-def placeholders_in_columns(columns: Mapping[str, pa.Array]) -> dict[int, str]:
-    """The rows that have a placeholder in a column, and each column's name."""
+def placeholders_in_columns(columns: Mapping[str, pa.Array], keeps: Container[str] = ()) -> dict[int, str]:
+    """The rows that have a placeholder in a column, and each column's name. `keeps`: as for `placeholders_in`."""
     found: dict[int, str] = {}
     for name, column in columns.items():
         if pa.types.is_primitive(column.type) or not any(_has(each, _SEEN_IN_COLUMNS) for each in column.buffers()):
             continue
-        for number in np.flatnonzero(list(map(_is_placeholder, column.to_pylist()))).tolist():
+        kept = PLACEHOLDER if name in keeps and pa.types.is_string(column.type) else None
+        found_here = [value != kept and _is_placeholder(value) for value in column.to_pylist()]
+        for number in np.flatnonzero(found_here).tolist():
             found.setdefault(number, name)
     return found
 

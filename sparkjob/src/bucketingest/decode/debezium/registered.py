@@ -14,11 +14,20 @@ import pyarrow.compute as pc
 
 from bucketingest.decode.avro.registered import RegisteredAvroDecoder
 from bucketingest.decode.avro.schema import UnreadableSchema
-from bucketingest.decode.debezium.avro_schemas import EVENT_MEMBERS, readers_of, readings_of, row_of, said_of
+from bucketingest.decode.debezium.avro_schemas import (
+    EVENT_MEMBERS,
+    OPERATION,
+    readers_of,
+    readings_of,
+    row_of,
+    said_of,
+    why_unwanted,
+)
 from bucketingest.decode.debezium.events import (
     DELETED,
-    NO_EVENT,
+    NO_ROW,
     ONLY_KEY,
+    TRUNCATED,
     EventRules,
     SourceTruncated,
     is_only_key,
@@ -47,9 +56,11 @@ class RegisteredDebeziumDecoder(RegisteredAvroDecoder):
         self._columns, self._row_text, self._rules = columns, row_of(row_text), rules
         _, self._readings = readings_of(self._row_text)
         row = pa.struct([pa.field(field.name, each.read) for field, each in zip(columns, self._readings, strict=False)])
-        events, keys = readers_of(self._row_text)
+        events, keys = readers_of(self._row_text, flat=rules.flat)
         types = dict.fromkeys(EVENT_MEMBERS, row) | {"op": pa.string()}
-        super().__init__(events, pa.schema(list(types.items())), writers)
+        read = [*row, pa.field(DELETED, pa.string())] if rules.flat else list(types.items())
+        super().__init__(events, pa.schema(read), writers)
+        self._operations = RegisteredAvroDecoder(OPERATION, pa.schema([("op", pa.string())]), writers)
         self._keys = RegisteredAvroDecoder(keys, pa.schema(list(row)), writers)
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, pa.Schema, Mapping[int, WriterSchema], EventRules]]:
@@ -61,14 +72,14 @@ class RegisteredDebeziumDecoder(RegisteredAvroDecoder):
 
     def columns_in(self, writer: WriterSchema) -> str:
         """See `RegisteredDecoder`."""
-        if not said_of(writer.text)[0]:
+        if not self._said(writer)[0]:
             raise UnreadableSchema("is not one of events")
         return row_of(writer.text)
 
     def why_refused(self, schema_id: int) -> str | None:
         """See `RegisteredDecoder`. Schemas of keys, heartbeats and the like are none of events."""
         writer = self._writers[schema_id]
-        is_other = not writer.why_not and not said_of(writer.text)[0]
+        is_other = not writer.why_not and not self._said(writer)[0]
         return None if is_other else super().why_refused(schema_id)
 
     def decode(self, messages: pa.BinaryArray, keys: pa.BinaryArray | None = None) -> Decoded:
@@ -79,10 +90,10 @@ class RegisteredDebeziumDecoder(RegisteredAvroDecoder):
         events, why = self._events_of(messages)
         decoded = super().decode(events)
         why |= {each.number: each.why for each in decoded.refused if each.why}
-        chosen = _Chosen(decoded.rows, decoded.numbers(len(messages)), self._rules)
+        chosen = _Chosen(self._as_events(decoded.rows), decoded.numbers(len(messages)), self._rules)
         for number, (op, text) in chosen.refused.items():
             if op == "t" and self._rules.stops:
-                raise SourceTruncated(truncated(self._said(messages.slice(number, 1))[2]))
+                raise SourceTruncated(truncated(self._table_of(messages[number].as_py())))
             why[number] = text
         if not self._rules.full:
             chosen.delete_by_keys(
@@ -103,15 +114,39 @@ class RegisteredDebeziumDecoder(RegisteredAvroDecoder):
         why: dict[int, str] = {}
         for each in np.unique(ids).tolist():
             writer = self._writers.get(each)
-            is_event, is_no_data, _ = (True, False, "") if writer is None or writer.why_not else said_of(writer.text)
+            if writer is None or writer.why_not:
+                continue
+            is_event, is_no_data, _ = self._said(writer)
             if not is_event:
                 places = numbers[ids == each]
                 other[places] = True
-                why |= {} if is_no_data else dict.fromkeys(places.tolist(), f"schema {each}, {NO_EVENT}")
+                unwanted = why_unwanted(writer.text, flat=self._rules.flat)
+                why |= {} if is_no_data else dict.fromkeys(places.tolist(), f"schema {each}, {unwanted}")
+                why |= self._truncates(messages, places) if unwanted == NO_ROW else {}
         return pc.if_else(pa.array(other), None, messages) if other.any() else messages, why
 
-    def _said(self, message: pa.BinaryArray) -> tuple[bool, bool, str]:
-        return said_of(self._writers[int(ids_of(message)[0])].text)
+    def _truncates(self, messages: pa.BinaryArray, places: Places) -> dict[int, str]:
+        """Those of the events that truncate, in a topic of flat rows, and why they are none. Raises SourceTruncated."""
+        decoded = self._operations.decode(messages.take(pa.array(places)))
+        at = decoded.numbers(len(places))[pc.equal(decoded.rows.column(0), "t").to_numpy(zero_copy_only=False)]
+        if len(at) and self._rules.stops:
+            raise SourceTruncated(truncated(self._table_of(messages[int(places[at[0]])].as_py())))
+        return dict.fromkeys(places[at].tolist(), TRUNCATED)
+
+    def _as_events(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Flat rows as events have them, each the image before and the one after."""
+        if not self._rules.flat:
+            return rows
+        *columns, deleted = rows.columns
+        image = pa.StructArray.from_arrays(columns, fields=list(rows.schema)[:-1])
+        op = pc.if_else(pc.fill_null(pc.equal(deleted, "true"), False), "d", "c")  # noqa: FBT003 - Arrow's signature
+        return pa.RecordBatch.from_arrays([op, image, image], list(EVENT_MEMBERS))
+
+    def _said(self, writer: WriterSchema) -> tuple[bool, bool, str]:
+        return said_of(writer.text, flat=self._rules.flat)
+
+    def _table_of(self, message: bytes) -> str:
+        return said_of(self._writers[int.from_bytes(message[1:5], "big")].text)[2]
 
     def _columns_of(self, chosen: _Chosen, why: dict[int, str]) -> tuple[list[pa.Array], Places, npt.NDArray[np.bool_]]:
         """The columns of the images, of each row the number of its message, and whether it is to be deleted; adds to
@@ -119,7 +154,7 @@ class RegisteredDebeziumDecoder(RegisteredAvroDecoder):
         """
         images, numbers, deletes = chosen.together()
         read = dict(zip(self._columns.names, images.flatten(), strict=False))
-        for at, name in placeholders_in_columns(read).items():
+        for at, name in placeholders_in_columns(read, self._rules.keeps).items():
             if not deletes[at]:
                 why[int(numbers[at])] = WHY.format(name)
         columns = []

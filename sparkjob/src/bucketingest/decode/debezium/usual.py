@@ -73,12 +73,17 @@ class Usual:
             return None
         return cls(head, tail, schema or b"", frozenset(len(each) - each.rfind(_SOURCE) for each in others))
 
-    def find(self, messages: pa.BinaryArray, data: bytes, offsets: Places) -> Found:
+    def find(self, messages: pa.BinaryArray, data: pa.Buffer, offsets: Places) -> Found:
         """The images of the messages that are so, with an `after`. `data`, `offsets`: the messages' text, and where
         each begins, and the last one ends.
         """
         starts, ends = offsets[:-1], offsets[1:]
-        without, with_before = (_begins(messages, self.head + each) for each in (_NO_BEFORE, _BEFORE))
+        # The head is long if it has a schema: it is compared once.
+        begun = np.flatnonzero(begins(messages, self.head))
+        begun = begun[starts[begun] + len(self.head) + len(_NO_BEFORE) <= ends[begun]]
+        without, with_before = np.zeros((2, len(messages)), np.bool_)
+        for kind, word in ((without, _NO_BEFORE), (with_before, _BEFORE)):
+            kind[begun] = _is_at(data, starts[begun] + len(self.head), word)
         first = starts + len(self.head) + len(_NO_BEFORE) - 1
         middle = first
         if with_before.any():
@@ -90,11 +95,11 @@ class Usual:
         last = self._last(data, first, ends, without | with_before) + 1
         good = np.flatnonzero((without | with_before) & (last + len(self.tail) <= ends))
         good = good[self._ends(data, ends[good])]
-        begins = np.where(with_before, starts + len(self.head) + len(_BEFORE) - 1, middle + 1)[good]
+        befores = np.where(with_before, starts + len(self.head) + len(_BEFORE) - 1, middle + 1)[good]
         ops = np.frombuffer(data, np.uint8)[ends[good] - len(self.tail) + len(_OP)]
-        return Found(good, ops, (begins, middle[good] + 1), (first[good], last[good]))
+        return Found(good, ops, (befores, middle[good] + 1), (first[good], last[good]))
 
-    def _last(self, data: bytes, first: Places, ends: Places, looked_at: Mask) -> Places:
+    def _last(self, data: pa.Buffer, first: Places, ends: Places, looked_at: Mask) -> Places:
         """Where the last bracket is of each image that begins there; the end of the block if it is not found."""
         found = np.full(len(ends), len(data))
         left = np.flatnonzero(looked_at)
@@ -107,31 +112,31 @@ class Usual:
         if len(left):
             text = slices(data, first[left], ends[left])
             starts = np.concatenate(([0], np.cumsum(ends[left] - first[left])))
-            places = np.append(_places(text.buffers()[2].to_pybytes(), _SOURCE), starts[-1])
+            places = np.append(_places(text.buffers()[2], _SOURCE), starts[-1])
             at = places[np.searchsorted(places, starts[:-1])]
             is_there = at < starts[1:]
             found[left[is_there]] = (at - starts[:-1] + first[left])[is_there]
         return found
 
-    def _ends(self, data: bytes, ends: Places) -> Mask:
+    def _ends(self, data: pa.Buffer, ends: Places) -> Mask:
         """Which messages end as the tail says. Where it has a digit, `:;<=>?` are taken for one."""
         mask = bytes(0xF0 if each in _DIGITS else 0xFF for each in self.tail)
         mask = mask[: len(_OP)] + b"\0" + mask[len(_OP) + 1 :]
         return _is_at(data, ends - len(self.tail), self.tail, mask)
 
 
-def slices(data: bytes, starts: Places, ends: Places) -> pa.BinaryArray:
+def slices(data: pa.Buffer, starts: Places, ends: Places) -> pa.BinaryArray:
     """What is between these places, which are in order."""
     if not len(starts):
         return pa.array([], pa.binary())
     offsets = np.empty(2 * len(starts), np.int32)
     offsets[0::2], offsets[1::2] = starts, ends
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    buffers = [None, pa.py_buffer(offsets), data]
     pieces = pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
     return pieces.take(pa.array(np.arange(0, len(offsets), 2, dtype=np.int32)))
 
 
-def _is_at(data: bytes, places: Places, text: bytes, mask: bytes | None = None) -> Mask:
+def _is_at(data: pa.Buffer, places: Places, text: bytes, mask: bytes | None = None) -> Mask:
     """Where the text stands, but for bits that are not in the mask. The places are so far within the block."""
     words = np.ndarray((max(0, len(data) - _WORD + 1),), "<u8", data, strides=(1,))
     found = np.ones(len(places), np.bool_)
@@ -142,11 +147,12 @@ def _is_at(data: bytes, places: Places, text: bytes, mask: bytes | None = None) 
     return found
 
 
-def _begins(messages: pa.BinaryArray, text: bytes) -> Mask:
+def begins(messages: pa.BinaryArray, text: bytes) -> Mask:
+    """Which messages begin with the text."""
     return pc.fill_null(pc.starts_with(messages, text), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
 
 
-def _places(data: bytes, word: bytes) -> Places:
+def _places(data: pa.Buffer, word: bytes) -> Places:
     """Where the word is."""
-    lengths = np.fromiter(map(len, data.split(word)), np.int64)
+    lengths = np.fromiter(map(len, data.to_pybytes().split(word)), np.int64)
     return np.cumsum(lengths + len(word))[:-1] - len(word)

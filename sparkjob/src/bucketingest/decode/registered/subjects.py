@@ -10,8 +10,7 @@ from typing import Final
 
 from bucketingest.decode.avro.growth import lenient
 from bucketingest.decode.avro.references import UnjoinableSchema, self_contained
-from bucketingest.decode.debezium.avro_schemas import row_of, said_of
-from bucketingest.decode.debezium.events import NO_EVENT
+from bucketingest.decode.debezium.avro_schemas import row_of, why_unwanted
 from bucketingest.decode.message_columns import why_refused
 from bucketingest.decode.protobuf.compiled import Uncompilable, compiled, message_names
 from bucketingest.decode.registered.wire_format import WriterSchema
@@ -106,8 +105,8 @@ def _of_version(resource: BucketIngest, client: RegistryClient, version: Subject
     writer = writer_schema(found, format_.type.upper())
     if writer.why_not:
         raise UnusableSchema(f"{what} {writer.why_not}")
-    if format_.envelope is not None and not said_of(writer.text)[0]:
-        raise UnusableSchema(f"{what} has {NO_EVENT}")
+    if format_.envelope is not None and (why := why_unwanted(writer.text, flat=format_.envelope.flat)) is not None:
+        raise UnusableSchema(f"{what} has {why}")
     fixed = _fixed(format_, found, writer)
     if (why := why_refused(fixed)) is not None:
         raise UnusableSchema(

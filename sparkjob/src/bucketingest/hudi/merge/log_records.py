@@ -75,11 +75,28 @@ class LogRecords:
                 self.total += len(content.deletes)
                 yield self._of_deletes(content, first, path)
 
-    def rows(self, positions: npt.NDArray[np.int64]) -> Iterator[pa.Table]:
-        """The rows at these ascending positions, with the columns that a base file takes over: after `records` is
-        exhausted. Of Avro blocks only these rows are decoded.
+    def values(self, names: Sequence[str]) -> Iterator[tuple[pa.Array, pa.RecordBatch | None]]:
+        """Every record in the order of readers: keys and rows with these columns, as far as the block has them, or keys
+        of deletes.
         """
-        columns = [name for name in self.rules.schema.names if name != _FILE_NAME]
+        for path, block in self._blocks():
+            content = decode_block(block, [KEY, *self.rules.delete_columns, *names], source=path)
+            if content.rows is None:
+                yield pa.array([each.record_key for each in content.deletes], pa.string()), None
+                continue
+            columns = {name: _plain(content.rows[name].combine_chunks()) for name in content.rows.column_names}
+            deleted = pa.array(self._deleted(columns, content.rows.num_rows))
+            rows = pa.RecordBatch.from_pydict(columns)
+            kept = rows.filter(pc.invert(deleted))
+            yield kept.column(KEY), kept
+            if deleted.true_count:
+                yield rows.filter(deleted).column(KEY), None
+
+    def rows(self, positions: npt.NDArray[np.int64], columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The rows at these ascending positions, by default with the columns that a base file takes over: after
+        `records` is exhausted. Of Avro blocks only these rows are decoded.
+        """
+        columns = columns or [name for name in self.rules.schema.names if name != _FILE_NAME]
         places = iter(self._rows_of_blocks)
         for path, block in self._blocks():
             first, count = next(places)

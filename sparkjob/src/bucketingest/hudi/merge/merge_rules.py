@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.merge.unavailable import FILL_PROPERTIES, fillable, fills_unavailable
 from bucketingest.hudi.table.table import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, HoodieTable
 
 IS_DELETED: Final = "_hoodie_is_deleted"
@@ -34,6 +35,8 @@ class MergeRules:
     delete_marker: tuple[str, str] | None = None
     """A column and the value with which a row deletes its key."""
 
+    fills: tuple[str, ...] = ()
+    """Columns whose placeholders are filled, see `unavailable`."""
     bloom_filter: bool = False
     """Whether base files get the filter that Hudi's BLOOM index needs: a table with a bucket index is never asked."""
 
@@ -47,19 +50,21 @@ class MergeRules:
 def merge_rules(table: HoodieTable, schema: pa.Schema, *, bloom_filter: bool = False) -> MergeRules:
     """The rules of a table whose base files have the columns `schema`. `bloom_filter`: whether they get one.
 
-    Raises `UnsupportedTable` for custom mergers and their properties, partial updates and several ordering fields.
+    Raises `UnsupportedTable` for custom mergers and their properties, partial updates other than those of
+    placeholders without an ordering field, and several ordering fields.
     """
     properties, reasons = table.properties, []
     mode = properties.get("hoodie.record.merge.mode", "")
     fields = [name for name in properties.get("hoodie.table.ordering.fields", "").split(",") if name]
     if mode not in (EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING):
         reasons.append(f"hoodie.record.merge.mode is {mode or 'not set'}: compact the table with Hudi")
-    if partial := properties.get("hoodie.table.partial.update.mode"):
+    fills = fills_unavailable(properties)
+    if (partial := properties.get("hoodie.table.partial.update.mode")) and (not fills or fields):
         reasons.append(f"hoodie.table.partial.update.mode is {partial}: compact the table with Hudi")
     reasons += [
         f"{name} is set, which Hudi's readers understand differently: compact the table with Hudi"
         for name in sorted(properties)
-        if name.startswith(_PROPERTY_OF_MERGE)
+        if name.startswith(_PROPERTY_OF_MERGE) and not (fills and name in FILL_PROPERTIES)
     ]
     if mode == EVENT_TIME_ORDERING and len(fields) != 1:
         reasons.append(
@@ -69,7 +74,9 @@ def merge_rules(table: HoodieTable, schema: pa.Schema, *, bloom_filter: bool = F
     if reasons:
         raise UnsupportedTable(table.storage.url, reasons)
     ordering_field = fields[0] if mode == EVENT_TIME_ORDERING else None
-    return MergeRules(schema, ordering_field, _delete_marker(properties), bloom_filter)
+    return MergeRules(
+        schema, ordering_field, _delete_marker(properties), fillable(schema) if fills else (), bloom_filter
+    )
 
 
 def _delete_marker(properties: Mapping[str, str]) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ from itertools import chain
 
 from bucketingest.hudi.bucket_rules.hashing_config import BUCKET_INDEX_DIRECTORY, PARTITION_INDEX_DIRECTORY
 from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.merge.unavailable import fills_unavailable
 from bucketingest.hudi.naming import PROPERTIES_PATH, TIMELINE_DIRECTORY
 from bucketingest.hudi.table.metadata_table import switched_on
 from bucketingest.hudi.table.properties import checksum
@@ -209,7 +210,14 @@ def _ordering(properties: _Properties, expected: TableDefinition) -> Iterator[st
             "readers merge by the table's own mode, and fail without one"
         )
     partial = properties.get("hoodie.table.partial.update.mode", "")
-    if partial:
+    fills = fills_unavailable(properties)
+    if expected.fills_unavailable != fills and (fills or not partial):
+        was, now = ("deadLetter", "keep") if expected.fills_unavailable else ("keep", "deadLetter")
+        yield (
+            f"hoodie.table.partial.update.mode={partial or '(none)'}: the table is one of format.envelope.unavailable "
+            f"{was}, the spec has {now}: readers of it would not see the right values; set {was}, or use a new table"
+        )
+    elif partial and not fills:
         yield f"hoodie.table.partial.update.mode={partial}: partial updates are not supported; use another table"
 
 

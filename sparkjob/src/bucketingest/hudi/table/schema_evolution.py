@@ -54,6 +54,8 @@ class SchemaComparison:
     """The table's nullable columns that the input lacks: they are filled with null."""
     reasons: tuple[str, ...]
     """Why the schema is refused, each with the column; empty unless refused."""
+    fills_unavailable: bool = False
+    """Whether values may be placeholders, see `hudi.merge.unavailable`."""
 
     def refused_by(self, evolution: Evolution) -> tuple[str, ...]:
         """Why the schema is refused, also by the rule of the table's columns."""
@@ -66,8 +68,11 @@ class SchemaComparison:
         """Changes that hudi-rs cannot read in a file slice that has log files of before and after: those of before must
         be merged first. hudi-rs 0.5 fills up blocks that lack a column, and then takes no narrower type in them, no
         array or map, since it does not know the elements' names, and no decimal inside a record. So no block may have
-        a narrower type, since each will lack a column one day. Fields inside columns are not filled up at all.
+        a narrower type, since each will lack a column one day. Fields inside columns are not filled up at all. A
+        placeholder in a block that is filled up is shown as data.
         """
+        if self.fills_unavailable and self.added:
+            return (*self.added, *self.widened)
         columns = (column["type"] for column in self.schema["fields"] if column["name"] not in self.added)
         if self.widened or (self.added and any(_cannot_be_filled_up(each) for each in columns)):
             return (*self.added, *self.widened)

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from bucketingest.hudi.bucket_rules.counts import BucketRule
 from bucketingest.hudi.errors import InvalidTable, TableNotFound
+from bucketingest.hudi.merge.unavailable import FILL_PROPERTIES
 from bucketingest.hudi.naming import HOODIE_DIRECTORY, PROPERTIES_BACKUP, PROPERTIES_PATH, TIMELINE_DIRECTORY
 from bucketingest.hudi.table import properties as java_properties
 from bucketingest.storage.agreement import created
@@ -108,6 +109,8 @@ class TableDefinition:
     hive_style_partitioning: bool = False
     database: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
+    fills_unavailable: bool = False
+    """Whether readers fill placeholders, see `hudi.merge.unavailable`."""
 
     @property
     def effective_hash_fields(self) -> tuple[str, ...]:
@@ -185,6 +188,8 @@ def table_properties(definition: TableDefinition, schema: str | None = None) -> 
         "hoodie.record.merge.mode": definition.merge_mode,
     }
     result |= _index_properties(definition)
+    if definition.fills_unavailable:
+        result |= FILL_PROPERTIES
     if definition.database:
         result["hoodie.database.name"] = definition.database
     if definition.ordering_field:

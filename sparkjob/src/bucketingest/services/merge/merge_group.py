@@ -123,5 +123,6 @@ def prev_commit(operation: CompactionOperation) -> str:
 
 def _digest(slices: Sequence[SliceInput], rules: MergeRules) -> str:
     """Of everything that decides the rows of the base file."""
-    inputs = (tuple(slices), rules.schema, rules.ordering_field, rules.delete_marker)
+    fills = (rules.fills,) if rules.fills else ()
+    inputs = (tuple(slices), rules.schema, rules.ordering_field, rules.delete_marker, *fills)
     return hashlib.sha256(f"{MERGE_VERSION}\n{inputs}".encode()).hexdigest()

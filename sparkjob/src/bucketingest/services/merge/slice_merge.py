@@ -24,6 +24,7 @@ from bucketingest.hudi.merge.log_records import LogRecords
 from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.table.schema import META_COLUMNS
+from bucketingest.services.merge.filling import filled_rows
 from bucketingest.services.merge.outcome import DEFAULT_LIMITS, Limits, decide
 from bucketingest.storage.interface import Storage
 
@@ -96,7 +97,7 @@ def merge_slices(
         for files, logs, outcome in decided:
             if files.base_file is not None:
                 _write_base(storage, files.base_file, outcome.replaced, out, limits)
-            for rows in logs.rows(outcome.rows_to_write):
+            for rows in filled_rows(storage, files.base_file, logs, outcome.rows_to_write, limits):
                 out.write(rows)
         out.flush()
         done = MergeStatistics(

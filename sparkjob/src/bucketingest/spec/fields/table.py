@@ -180,7 +180,9 @@ class Table(SpecModel):
         alias="recordKey",
         description="Columns that identify a row: an incoming row replaces the row with equal values. Text, integers, "
         "DECIMAL, DATE, TIMESTAMP, BOOLEAN. Without it every message is a further row, once; then "
-        "source.kafka.columns names topic, partition and offset, which identify it. Immutable.",
+        "source.kafka.columns names topic, partition and offset, which identify it. With format.envelope it is the "
+        "key of the messages: the existing table's, else that of the registry, else that of the first message. "
+        "Immutable.",
         min_length=1,
         max_length=16,
     )

@@ -76,10 +76,11 @@ class Registry(SpecModel):
 class Envelope(SpecModel):
     """What is around a row in a message: a change event of a database."""
 
-    type: Literal["debezium"] = Field(
+    type: Literal["debezium", "debeziumFlat"] = Field(
         description=(
             "debezium: the row is in before and after. An event of op d deletes its key, all others are upserts, in "
-            "the order of the topic's offsets."
+            "the order of the topic's offsets. debeziumFlat: messages are the rows alone, as ExtractNewRecordState "
+            "leaves them; one without a value, or with __deleted, deletes its key."
         )
     )
     before: Literal["key", "full"] = Field(
@@ -98,6 +99,20 @@ class Envelope(SpecModel):
             "letter."
         ),
     )
+
+    unavailable: Literal["deadLetter", "keep"] = Field(
+        default="deadLetter",
+        description=(
+            "What happens to a value that PostgreSQL did not send, as an update left it as it was (TOAST). deadLetter: "
+            "the event is a dead letter. keep: the table keeps the older value; in STRING columns that "
+            "transform.sql hands on as they are. Immutable."
+        ),
+    )
+
+    @property
+    def flat(self) -> bool:
+        """Whether messages are rows without before and after."""
+        return self.type == "debeziumFlat"
 
 
 class Format(SpecModel):

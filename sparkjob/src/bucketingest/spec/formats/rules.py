@@ -108,9 +108,20 @@ def _envelope(view: View) -> Iterator[Finding]:
     if view.value("table.orderingField") is not None:
         wrong = "is not allowed with format.envelope: the order of changes is that of the topic's offsets"
         yield ("table", "orderingField"), wrong, ""
+    if view.value("format.envelope.type") == "debeziumFlat" and view.value("format.envelope.before") == "full":
+        yield (*where, "before"), "is full, and flat rows have no before", "format.envelope.type debezium"
     key = view.texts("table.recordKey") or ()
     others = [name for name in view.texts("table.partitionBy") or () if name not in key]
     is_global = view.value("table.index.global") is True
+    if view.value("format.envelope.unavailable") == "keep":
+        if others:
+            wrong = f"is keep, and table.partitionBy has {others[0]}, no column of recordKey"
+            yield (*where, "unavailable"), f"{wrong}: the older value may be in another partition", "deadLetter"
+        if view.text("table.index.type") != "state" or view.text("table.index.inserts") == "log":
+            wrong = "is keep, and only an index with a state knows the first row of a key, which has no older value"
+            yield (*where, "unavailable"), wrong, "table.index.type state with inserts base"
+        if view.value("table.version") == 8:
+            yield (*where, "unavailable"), "is keep, which tables of version 8 do not know", "table.version 9"
     if others and not is_global and view.value("format.envelope.before") == "key":
         wrong = f"has {others[0]}, no column of recordKey: a delete has only the key's values, and would miss the row"
         allowed = (

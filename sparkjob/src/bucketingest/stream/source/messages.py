@@ -28,6 +28,8 @@ Places = npt.NDArray[np.int64]
 BLOCK_ROWS: Final = 8192
 BLOCK_BYTES: Final = 4 * 1024**2
 """A block has at most so many messages and, but for a single larger message, at most so many bytes of them."""
+BLOCK_BYTES_OF_EVENTS: Final = 4 * BLOCK_BYTES
+"""Of an event, most bytes are what it says of its types and its source, and are not looked at."""
 
 
 class BlockDecoder(Protocol):
@@ -52,6 +54,7 @@ class MessageDecoder:
     """What rows have of their messages beside the values."""
     decoded: tuple[str, ...] = (VALUE,)
     """Columns of the messages that `blocks.decode` takes, in this order."""
+    block_bytes: int = BLOCK_BYTES
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -85,7 +88,7 @@ def pack_messages(
     refused: list[int] = []
 
     def rows() -> Iterator[pa.RecordBatch]:
-        for block in blocks(batches):
+        for block in blocks(batches, decoder.block_bytes):
             decoded = decoder.decode(block)
             refused.append(len(decoded.refused))
             yield decoder.table_rows(decoded.rows)[0]
@@ -110,7 +113,7 @@ def refused_messages(
     """The messages that are no rows, or rows without a place in the table, as the dead-letter table's columns from
     `reason` on.
     """
-    for block in blocks(batches):
+    for block in blocks(batches, decoder.block_bytes):
         found = _refused_in(block, decoder, plan)
         if not found:
             continue
@@ -143,7 +146,7 @@ def marked_messages(
     """The message of each row and each that cannot be decoded, in their order, with three further columns: the row,
     null if the message cannot be decoded; whether so; and why.
     """
-    for block in blocks(batches):
+    for block in blocks(batches, decoder.block_bytes):
         decoded = decoder.decode(block)
         numbers = decoded.numbers(block.num_rows)
         rows = pa.StructArray.from_arrays(decoded.rows.columns, fields=list(decoded.rows.schema))
@@ -173,13 +176,13 @@ def ids_in(batches: Iterable[pa.RecordBatch], at_most: int) -> Iterator[pa.Recor
     yield pa.RecordBatch.from_pydict({"id": pa.array(sorted(found)[:at_most], pa.int64())})
 
 
-def blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def blocks(batches: Iterable[pa.RecordBatch], bytes_max: int = BLOCK_BYTES) -> Iterator[pa.RecordBatch]:
     """The messages in blocks that are worth Arrow's reader's effort, within the limits on rows and bytes."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        for part in _parts(batch):
-            if pending and (rows + part.num_rows > BLOCK_ROWS or size + part.nbytes > BLOCK_BYTES):
+        for part in _parts(batch, bytes_max):
+            if pending and (rows + part.num_rows > BLOCK_ROWS or size + part.nbytes > bytes_max):
                 yield _joined(pending)
                 pending, rows, size = [], 0, 0
             pending.append(part)
@@ -188,9 +191,9 @@ def blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _joined(pending)
 
 
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _parts(batch: pa.RecordBatch, bytes_max: int) -> Iterator[pa.RecordBatch]:
     """The batch in parts of a block's size."""
-    if batch.num_rows <= BLOCK_ROWS and batch.nbytes <= BLOCK_BYTES:
+    if batch.num_rows <= BLOCK_ROWS and batch.nbytes <= bytes_max:
         if batch.num_rows:
             yield batch
         return
@@ -199,7 +202,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     start = 0
     while start < batch.num_rows:
         begin = int(ends[start - 1]) if start else int(ends[0] - len(values[0].as_py() or b""))
-        end = int(np.searchsorted(ends, begin + BLOCK_BYTES, side="right"))
+        end = int(np.searchsorted(ends, begin + bytes_max, side="right"))
         end = min(max(end, start + 1), start + BLOCK_ROWS, batch.num_rows)
         yield batch.slice(start, end - start)
         start = end

@@ -39,7 +39,7 @@ from bucketingest.stream.source.decoding import (
     problem_of,
     transform,
 )
-from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder
+from bucketingest.stream.source.messages import BLOCK_BYTES, BLOCK_BYTES_OF_EVENTS, BlockDecoder, MessageDecoder
 from bucketingest.stream.source.spark_plan import NotOnArrow, read_program
 from bucketingest.stream.source.traced import NOW, ROW_BY_ROW, analyzed, below, is_traced, numbers_of, traced
 from bucketingest.write.plan import DELETE_COLUMN
@@ -58,6 +58,8 @@ class RowShape:
     """Why it is not, if Spark's plan of it says so."""
     columns: pa.Schema | None = None
     """What Spark makes of the source's columns, once it was asked: that takes a plan each time."""
+    keeps: frozenset[str] = frozenset()
+    """Columns that may have the placeholder of a value that was not sent."""
 
     is_traced: bool = False
     """Whether each row that Spark makes is made of one message, and is the same each time."""
@@ -66,9 +68,10 @@ class RowShape:
         """The same, knowing whether Spark's plan of the SQL can be evaluated on Arrow. `rows`: any of the
         source's; they are not read. Raises InvalidTransform.
         """
+        shape = replace(self, keeps=self._handed_on(rows))
         if self.resource is None or (self._has_no_messages and way_of(self.resource).name == "spark"):
-            return self
-        shape = replace(self, columns=self._columns(rows))
+            return shape
+        shape = replace(shape, columns=self._columns(rows))
         if not has_sql(self.resource):
             return shape
         shaped = self.table_rows(self.decoded(rows).all())
@@ -80,6 +83,11 @@ class RowShape:
             return replace(shape, program=read_program(shaped, self._source_columns(rows)))
         except NotOnArrow as error:
             return replace(shape, refused=str(error))
+
+    def _handed_on(self, rows: DataFrame) -> frozenset[str]:
+        if self.resource is None or not self.resource.keeps_unavailable:
+            return frozenset()
+        return handed_on(self.table_rows(self.decoded(rows).all())).difference(self.resource.record_key)
 
     def decoded(self, rows: DataFrame, decoder: MessageDecoder | None = None) -> Decoded:
         """The rows, with the undecodable ones marked. `decoder`: for messages whose schemas a registry has; without it
@@ -120,7 +128,9 @@ class RowShape:
             envelope = self.resource.spec.format.envelope
         if self.resource is None or envelope is None:
             return None
-        return EventRules(envelope.before == "full", envelope.truncate == "stop", self.resource.record_key)
+        return EventRules(
+            envelope.before == "full", envelope.truncate == "stop", self.resource.record_key, envelope.flat, self.keeps
+        )
 
     def _blocks(self, rows: DataFrame) -> BlockDecoder:
         """What decodes messages; with a registry it knows no schema yet."""
@@ -152,8 +162,9 @@ class RowShape:
 
     def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
         """With the words for dead letters."""
-        decoded = (VALUE,) if self._event_rules is None else (VALUE, KEY)
-        return MessageDecoder(blocks, problem_of(self._format), NO_VALUE, self.program, self._message_columns, decoded)
+        decoded, size = ((VALUE,), BLOCK_BYTES) if self._event_rules is None else ((VALUE, KEY), BLOCK_BYTES_OF_EVENTS)
+        problem = problem_of(self._format)
+        return MessageDecoder(blocks, problem, NO_VALUE, self.program, self._message_columns, decoded, size)
 
     def way(self) -> Way:
         """Whether messages are decoded on Arrow or by Spark, and why. Nothing is read."""
@@ -256,3 +267,22 @@ def why_not_appended(shaped: DataFrame, key: Sequence[str]) -> str | None:
         if column in key and kept.get(column) != number:
             return f"makes {column} itself, which says which message a row is"
     return None
+
+
+def handed_on(shaped: DataFrame) -> frozenset[str]:
+    """The source's columns that the SQL hands on under their names, and looks at nowhere: no value of them decides
+    anything. Nothing is read.
+    """
+    plan = inner = analyzed(shaped)
+    seen = set[int]()
+    while (name := str(inner.getClass().getSimpleName())) in ROW_BY_ROW:
+        for each in map(inner.expressions().apply, range(inner.expressions().size())):
+            if str(each.getClass().getSimpleName()) != "AttributeReference":
+                used = each.references().toSeq()
+                seen.update(int(used.apply(at).exprId().id()) for at in range(used.size()))
+        inner = inner.children().apply(0)
+    if name != "View":
+        return frozenset()
+    made = numbers_of(plan)
+    kept = {each for each, number in numbers_of(inner).items() if made.get(each) == number and number not in seen}
+    return frozenset(kept)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from bucketingest.spec.fields.source_secret import source_options
 from bucketingest.spec.model import BucketIngest, KafkaSource, RateSource
@@ -27,20 +30,37 @@ def read_source(session: SparkSession, resource: BucketIngest) -> DataFrame:
 
 
 def _kafka(session: SparkSession, source: KafkaSource) -> DataFrame:
-    reader = session.readStream.format("kafka").options(**source_options(source))
+    reader = _of_topics(session.readStream, source)
+    return (
+        reader.option("startingOffsets", source.starting_offsets)
+        .option("includeHeaders", "headers" in source.named_columns)
+        .option("maxOffsetsPerTrigger", source.max_offsets_per_trigger)
+        .load()
+    )
+
+
+def first_key(session: SparkSession, source: KafkaSource) -> bytes | None:
+    """The key of any message that the topics have and that has one. Raises MissingConnector."""
+    try:
+        rows = _of_topics(session.read, source).load().select("key")
+        found = rows.where(F.col("key").isNotNull()).head()
+    except AnalysisException as error:
+        raise _explained(error) from error
+    return None if found is None else bytes(found["key"])
+
+
+_Reader = TypeVar("_Reader", DataFrameReader, DataStreamReader)
+
+
+def _of_topics(made: _Reader, source: KafkaSource) -> _Reader:
+    reader = made.format("kafka").options(**source_options(source))
     if source.topics is not None:
         reader = reader.option("subscribe", ",".join(source.topics))
     else:
         assert source.topic_pattern is not None, "the model has topics or topicPattern"
         # Spark takes a topic whose name contains a match (Spark 4.2, seen).
         reader = reader.option("subscribePattern", f"^(?:{source.topic_pattern})$")
-    return (
-        reader.option("kafka.bootstrap.servers", source.bootstrap_servers)
-        .option("startingOffsets", source.starting_offsets)
-        .option("includeHeaders", "headers" in source.named_columns)
-        .option("maxOffsetsPerTrigger", source.max_offsets_per_trigger)
-        .load()
-    )
+    return reader.option("kafka.bootstrap.servers", source.bootstrap_servers)
 
 
 def _rate(session: SparkSession, source: RateSource) -> DataFrame:

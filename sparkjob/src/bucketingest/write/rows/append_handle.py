@@ -20,7 +20,7 @@ from bucketingest.hudi.table.layout_warnings import BlockChoice
 from bucketingest.hudi.table.schema import META_COLUMNS
 from bucketingest.index.placing import Place
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
-from bucketingest.write.rows.merging import surviving_rows
+from bucketingest.write.rows.merging import filled_by, surviving_rows
 
 _ONE_VALUE: Final = pa.dictionary(pa.int8(), pa.string())
 _META_FIELDS: Final = [
@@ -125,7 +125,10 @@ class AppendHandle:
         survivors = surviving_rows(keys, ordering)
         if survivors is not None:
             indices = pa.array(survivors)
+            older, of_older = rows, keys
             rows, keys = rows.take(indices), keys.take(indices)
+            if self._plan.rules.fills_unavailable:
+                rows = filled_by(rows, keys, [(of_older, older)], last=False)
         if self._plan.has_deletes:
             deleted = rows.column(DELETE_COLUMN).fill_null(False)  # noqa: FBT003 - Arrow's signature
             rows = rows.drop_columns([DELETE_COLUMN])

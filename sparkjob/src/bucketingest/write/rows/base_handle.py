@@ -22,7 +22,7 @@ from bucketingest.index.placing import Place
 from bucketingest.index.state.hashing import SEED_BYTES, KeyHasher
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.append_handle import RowNumbers
-from bucketingest.write.rows.merging import surviving_rows
+from bucketingest.write.rows.merging import filled_by, surviving_rows
 from bucketingest.write.spilled_rows import SpilledRows, scratch_file
 
 _PART_ROWS: Final = 1 << 20
@@ -144,10 +144,15 @@ class BaseHandle:
                 won = winners[start : start + batch.num_rows]
                 start += batch.num_rows
                 rows = batch if won.all() else batch.filter(pa.array(won))
+                if self._plan.rules.fills_unavailable:
+                    rows = filled_by(rows, self._keys(rows), self._keyed_rows(), last=True)
                 if self._plan.has_deletes:
                     rows = rows.drop_columns([DELETE_COLUMN])
                 out.write(self._with_meta_columns(rows))
             out.finish({})
+
+    def _keyed_rows(self) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+        return ((self._keys(rows), rows) for rows in self._rows.batches())
 
     def _with_meta_columns(self, rows: pa.RecordBatch) -> pa.Table:
         count = rows.num_rows

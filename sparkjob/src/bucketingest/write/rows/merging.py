@@ -7,13 +7,18 @@ and the later row if values are equal.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from bucketingest.hudi.merge.unavailable import Donors, fillable, lacks_values
 from bucketingest.hudi.table.ordering import ranks
+from bucketingest.write.plan import DELETE_COLUMN
 
 
 def surviving_rows(record_key: pa.Array, ordering: pa.Array | None) -> npt.NDArray[np.int64] | None:
@@ -31,6 +36,41 @@ def surviving_rows(record_key: pa.Array, ordering: pa.Array | None) -> npt.NDArr
     order = np.lexsort(sort_keys)
     is_last_of_key = np.append(np.diff(codes[order]) != 0, True)
     return np.sort(order[is_last_of_key])
+
+
+def filled_by(
+    rows: pa.RecordBatch, keys: pa.Array, older: Iterable[tuple[pa.Array, pa.RecordBatch]], *, last: bool
+) -> pa.RecordBatch:
+    """Rows with values in the place of placeholders, from all rows of their keys in arrival order; to a delete nothing
+    is older. `last`: see `Donors.filled`.
+    """
+    columns = fillable(rows.schema)
+    lacking = pa.array(lacks_values(rows, columns))
+    if not lacking.true_count:
+        return rows
+    wanted = keys.filter(lacking)
+    donors = Donors(wanted, [rows.schema.field(name) for name in columns])
+    for all_keys, all_rows in older:
+        asked = pc.is_in(all_keys, value_set=wanted)
+        of_older, each = all_keys.filter(asked), all_rows.filter(asked)
+        if DELETE_COLUMN not in each.schema.names:
+            donors.see(of_older, each)
+            continue
+        deleted = each.column(DELETE_COLUMN).fill_null(False)  # noqa: FBT003 - Arrow's signature
+        for start, end, is_delete in _runs(_numpy(deleted)):
+            if is_delete:
+                donors.forget(of_older.slice(start, end - start))
+            else:
+                donors.see(of_older.slice(start, end - start), each.slice(start, end - start))
+    return donors.filled(keys, rows, last=last)
+
+
+def _runs(marks: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int, bool]]:
+    """Where the marks are the same: start, end, and the mark."""
+    edges = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(marks)]
+    for start, end in pairwise(edges):
+        if end > start:
+            yield start, end, bool(marks[start])
 
 
 def _numpy(array: pa.Array) -> npt.NDArray[Any]:

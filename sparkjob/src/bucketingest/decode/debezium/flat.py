@@ -1,0 +1,135 @@
+"""Rows without an envelope, as Debezium's transformation ExtractNewRecordState leaves them: a message is the row after
+a change. A delete is a message without a value, a row whose member `__deleted` is "true", or both.
+
+A truncate is dropped by the transformation, or comes as the whole event (with `rewrite-with-tombstone`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketingest.decode.debezium.events import (
+    DELETED,
+    HEARTBEAT,
+    NO_ROW,
+    NOTHING,
+    TRUNCATED,
+    EventRules,
+    Images,
+    Parsed,
+    SourceTruncated,
+    table_of,
+    take_key,
+    text_of,
+    together,
+    truncated,
+)
+from bucketingest.decode.debezium.usual import begins, slices
+from bucketingest.decode.rows import Refused
+
+_ENVELOPE: Final = {"before", "after", "source", "op"}
+_HEARTBEAT_BYTES: Final = 64
+_TRUE: Final = (b"true", b'"true"')
+_WITH_SCHEMA: Final = {"schema", "payload"}
+
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def flat_images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules, *, parse: bool = False) -> Images:
+    """As `images_of`, of flat rows. Raises SourceTruncated."""
+    data, offsets = text_of(messages)
+    numbers, schema, head = np.zeros(0, np.int64), NOTHING, NOTHING
+    texts = slices(data, numbers, numbers)
+    if not parse:
+        schema, head = _head_of(messages)
+        numbers = np.flatnonzero(begins(messages, head or b"{"))
+        if not head:
+            numbers = numbers[~begins(messages, b'{"schema"')[numbers]]
+        texts = slices(data, offsets[numbers] + len(head), offsets[numbers + 1] - bool(head))
+        plain = _is_plain(texts)
+        numbers, texts = numbers[plain], texts.filter(pa.array(plain))
+    cut = Images(numbers, texts, np.zeros(len(numbers), np.bool_), {schema: numbers}, [], are_parsed=False)
+    is_cut = np.zeros(len(messages), np.bool_)
+    is_cut[numbers] = True
+    return together(cut, _parsed(messages, keys, np.flatnonzero(~is_cut), rules))
+
+
+def _head_of(messages: pa.BinaryArray) -> tuple[bytes, bytes]:
+    """What the first message says of its types, and all of it up to the row; nothing if it begins with the row."""
+    first = next((each.as_py() for each in messages if each.is_valid), NOTHING)
+    try:
+        members = _members(first)
+    except msgspec.DecodeError:
+        return NOTHING, NOTHING
+    if set(members) != _WITH_SCHEMA:
+        return NOTHING, NOTHING
+    schema = bytes(members["schema"])
+    head = b'{"schema":%s,"payload":' % schema
+    return (schema, head) if first.startswith(head) else (NOTHING, NOTHING)
+
+
+def _is_plain(rows: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Which rows surely are upserts; of others their members say it. In most blocks no word has to be looked for row by
+    row.
+    """
+    text, offsets = text_of(rows)
+    data = text.to_pybytes()
+    plain = np.ones(len(rows), np.bool_)
+    mark = b'"%s"' % DELETED.encode()
+    if data.count(mark) != data.count(mark + b':"false"'):
+        plain &= ~_has(rows, mark)
+    if b'"op":"' in data and b'"after":' in data:
+        plain &= ~_has(rows, b'"op":"')
+    if (short := np.diff(offsets) < _HEARTBEAT_BYTES).any():
+        plain &= ~(short & _has(rows, b'"ts_ms"'))
+    return plain
+
+
+def _has(rows: pa.BinaryArray, word: bytes) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = pc.match_substring(rows, word).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _parsed(
+    messages: pa.BinaryArray, keys: pa.BinaryArray, numbers: npt.NDArray[np.int64], rules: EventRules
+) -> Parsed:
+    """The rows of these messages."""
+    found = Parsed()
+    for number in numbers.tolist():
+        try:
+            why = _take(messages[number].as_py(), keys[number].as_py(), number, rules, found)
+        except msgspec.DecodeError as error:
+            why = str(error) if messages[number].as_py().strip() else "the message is empty"
+        if why is not None:
+            found.refused.append(Refused(number, why))
+    return found
+
+
+def _take(message: bytes | None, key: bytes | None, number: int, rules: EventRules, found: Parsed) -> str | None:
+    """Add the message's row or its key; or why there is none. Raises DecodeError, SourceTruncated."""
+    row, schema = message, NOTHING
+    members = {} if message is None else _members(message)
+    if set(members) == _WITH_SCHEMA:
+        row, schema = bytes(members["payload"]), bytes(members["schema"])
+        row, schema = (None if row == b"null" else row), (NOTHING if schema == b"null" else schema)
+        members = {} if row is None else _members(row)
+    if row is None:
+        return None if take_key(key, schema, number, found) else "a message without a value whose key is no JSON object"
+    if set(members) == HEARTBEAT:
+        return None
+    if set(members) >= _ENVELOPE:
+        if bytes(members["op"]) != b'"t"':
+            return NO_ROW
+        if rules.stops:
+            raise SourceTruncated(truncated(table_of(row)))
+        return TRUNCATED
+    is_deleted = bytes(members.get(DELETED, NOTHING)) in _TRUE
+    if not is_deleted or not take_key(key, schema, number, found):
+        found.add(number, row, schema, deletes=is_deleted)
+    return None
