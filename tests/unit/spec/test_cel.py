@@ -168,6 +168,8 @@ TOGETHER: Final[tuple[Mapping[str, Any], ...]] = (
     _APPEND,
     {**_APPEND, "format.envelope": {"type": "debezium"}},
     {**_APPEND, "table.deleteWhen": "c = 1"},
+    {"format.envelope": {"type": "debezium"}, "table.partitionBy": ["c"]},
+    {"format.envelope": {"type": "debezium", "unavailable": "keep"}},
 )
 """What is wrong only together."""
 
