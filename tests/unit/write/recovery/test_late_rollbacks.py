@@ -148,6 +148,24 @@ def test_one_that_is_archived_before_the_pipeline_looks_still_counts_once(
     assert last.coordinator.position == offsets(3, 5)
 
 
+@FORGOTTEN
+def test_one_that_is_archived_between_two_looks_of_a_running_attempt_counts(table: TestTable, forgotten: bool) -> None:
+    attempt = table.attempt()
+    attempt.go_on(*ALL[:2])
+    first = table.timeline().completed_commits[0].request_time
+    roll_back_completed(table, first)
+    archive(table)
+    commit(table, CommitMetadata())
+    if forgotten:
+        Journal(table.storage, PIPELINE).forget([first])
+    with pytest.raises(PositionLost, match=first):
+        attempt.run(*ALL[2])
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.go_on(*ALL)
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP
+
+
 def test_letters_that_came_again_are_not_withdrawn_by_an_attempt_that_was_paused(table: TestTable) -> None:
     """It read the timeline, paused, and looks at the journal after others have ingested the rows again."""
     table.attempt().go_on(*ALL[:2])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -88,9 +88,7 @@ class SharedTable:
         """Load the timeline. Other writers' changes up to now count as known afterwards. Compactions are audited."""
         timeline = Timeline.load(self._storage)
         self._oldest = timeline.first_active or ""
-        named = rollback_targets(self._storage, timeline)
-        if self._audited is None:
-            named |= rolled_back_unseen(self._storage, self._journal)
+        named = rollback_targets(self._storage, timeline) | self._named_by_archived(timeline)
         mark_rolled_back(self._storage, self._journal, timeline, named)
         self._rollbacks = _times(timeline, ROLLBACK)
         self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
@@ -110,6 +108,7 @@ class SharedTable:
         if _times(timeline, ROLLBACK) - ignored:
             named = rollback_targets(self._storage, timeline, ignored)
             gone |= (named & self._known) | mark_rolled_back(self._storage, self._journal, timeline, named)
+        gone |= mark_rolled_back(self._storage, self._journal, timeline, self._named_by_archived(timeline))
         gone |= self._audit(timeline)
         if gone:
             raise PositionLost(
@@ -133,6 +132,14 @@ class SharedTable:
                 f"{self._storage.url}: a process that was paused put instant {oldest} onto the timeline, and newer "
                 "ones are archived: it hides their rows from readers. A start removes it"
             )
+
+    def _named_by_archived(self, timeline: Timeline) -> set[str]:
+        """Request times that rollbacks name which completed, and were archived, since the last look."""
+        if self._audited is None:
+            return rolled_back_unseen(self._storage, self._journal)
+        if min(timeline.times, default="") == self._first_active:
+            return set()
+        return _named(archived_rollbacks(self._storage, self._first_active, self._newest_seen))
 
     def _audit(self, timeline: Timeline) -> set[str]:
         first, newest = min(timeline.times, default=""), max(timeline.times, default="")
@@ -220,8 +227,11 @@ def archived_unseen(storage: Storage, journal: Journal) -> set[str]:
 def rolled_back_unseen(storage: Storage, journal: Journal) -> set[str]:
     """Request times that archived rollbacks name which completed after the pipeline's newest instant."""
     first, newest = _last_look(journal)
-    contents = [] if newest is None else archived_rollbacks(storage, first, newest)
-    return {time for content in contents for time in rolled_back_instants(content, "history: a rollback")}
+    return set() if newest is None else _named(archived_rollbacks(storage, first, newest))
+
+
+def _named(rollbacks: Iterable[bytes]) -> set[str]:
+    return {time for content in rollbacks for time in rolled_back_instants(content, "history: a rollback")}
 
 
 def _last_look(journal: Journal) -> tuple[str, str | None]:
