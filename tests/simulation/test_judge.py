@@ -15,7 +15,7 @@ from bucketingest.storage import Storage
 from bucketingest.write import coordinator
 from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.instant_look import Look
-from bucketingest.write.instants import shared_table
+from bucketingest.write.instants import taken_out
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.lifecycle import InstantWriter
 from bucketingest.write.instants.records import decision_bytes
@@ -113,7 +113,7 @@ def test_a_commit_that_is_completed_after_a_compaction_was_planned_is_found(monk
     monkeypatch.setattr(execute, "overtaken_by", lambda *_: None)
     monkeypatch.setattr(facts, "overtaken_by", lambda *_: None)
     monkeypatch.setattr(execute, "came_too_late", lambda *_: None)
-    monkeypatch.setattr(shared_table, "left_out", lambda *_: iter(()))
+    monkeypatch.setattr(taken_out, "left_out", lambda *_: iter(()))
     assert found("lost", seeds=seeds_where(lambda features: features.compacts))
 
 

@@ -40,7 +40,7 @@ from bucketingest.services.protocol.records import End
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import read_position
-from bucketingest.write.instants.shared_table import archived_unseen, audit, mark_rolled_back, rolled_back_unseen
+from bucketingest.write.instants.taken_out import archived_unseen, audit, mark_rolled_back, rolled_back_unseen
 from bucketingest.write.pipeline_names import pipelines
 
 log = logging.getLogger(__name__)
