@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
@@ -16,11 +16,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from bucketingest.decode.debezium.events import DELETED
-from bucketingest.spec.model import Format
 from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.messages import MessageDecoder, marked_messages
 from bucketingest.stream.spark.arrow_map import map_in_arrow
 from bucketingest.write.plan import DELETE_COLUMN
+
+if TYPE_CHECKING:  # a worker does without the model of the spec
+    from bucketingest.spec.model import Format
 
 DATA: Final = "_bucketingest_data"
 BAD: Final = "_bucketingest_bad"
