@@ -12,7 +12,7 @@ from bucketingest_operator.decide.permission import forbidden
 from bucketingest_operator.manifests.attempt_objects import Manifests
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observe.inventory import Inventory
-from bucketingest_operator.observe.resource_reading import read_wanted, table_of
+from bucketingest_operator.observe.resource_reading import read_wanted
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _WORDS_MAX: Final = 500
 
 
 class Admission:
-    """Judges changed specs.
+    """Judges changed specs, by what the change makes wrong: what was wrong before must not keep anyone from suspending.
 
     Args:
         inventory: The resources that there are.
@@ -44,14 +44,15 @@ class Admission:
         if "deletionTimestamp" in body["metadata"] or (before is not None and before.get("spec") == body.get("spec")):
             return None
         try:
-            found = self._problems(body, before)
+            known = set() if before is None else set(self._problems(before))
+            found = [each for each in self._problems(body) if each not in known]
         except Exception:
             # The status will say what is wrong. A webhook that fails must not keep anything from being stored.
             log.exception("a BucketIngest could not be judged, and is taken")
             return None
         return "\n".join(plain(each)[:_WORDS_MAX] for each in found[:_PROBLEMS_MAX]) or None
 
-    def _problems(self, body: Object, before: Object | None) -> list[str]:
+    def _problems(self, body: Object) -> list[str]:
         wanted, problems, _ = read_wanted(body)
         if wanted is None:
             return [format_problem("", each) for each in problems]
@@ -59,6 +60,4 @@ class Admission:
         namespace, uid = body["metadata"]["namespace"], body["metadata"].get("uid") or "none"
         if (why := forbidden(Manifests(wanted, namespace, uid, self._settings))) is not None:
             found.append(why)
-        if before is None or table_of(before) != table_of(body):
-            found += self._inventory.taken(body)
-        return found
+        return found + self._inventory.taken(body)

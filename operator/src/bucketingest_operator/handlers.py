@@ -1,4 +1,4 @@
-"""Kopf's part: it finds the BucketIngests and watches them, and serves the validating webhook.
+"""Kopf's part: it finds the BucketIngests and watches them.
 
 It writes nothing: we write finalizer and status.
 """
@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import kopf
 
@@ -19,29 +17,10 @@ from bucketingest.spec.model import API_GROUP, API_VERSION
 from bucketingest_operator.kube.connection import kopf_connection
 
 Object = dict[str, Any]
-Judge = Callable[[Object, Object | None], str | None]
-"""Called with a BucketIngest and what is stored of it: why it is refused, or None."""
-
-WEBHOOK_PATH: Final = "validate"
-UNPROCESSABLE: Final = 422
-"""The code with which the API server refuses what the definition refuses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
-    """The validating webhook.
-
-    Attributes:
-        port: It listens there, on all addresses.
-        certificate: Folder of `tls.crt` and `tls.key`. Changed files are read again.
-    """
-
-    port: int
-    certificate: Path
-
-
-def kopf_settings(webhook: Webhook | None = None) -> kopf.OperatorSettings:
-    """Settings with which Kopf only watches, and serves the webhook if there is one."""
+def kopf_settings() -> kopf.OperatorSettings:
+    """Settings with which Kopf only watches."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.peering.standalone = True
@@ -57,23 +36,15 @@ def kopf_settings(webhook: Webhook | None = None) -> kopf.OperatorSettings:
     settings.networking.error_backoffs = (1, 1, 2, 3, 5, 8)
     settings.queueing.idle_timeout = 1
     settings.process.ultimate_exiting_timeout = None
-    if webhook is not None:
-        files = (webhook.certificate / "tls.crt", webhook.certificate / "tls.key")
-        # Without an address: IPv4 and IPv6. Who calls it is in the chart's configuration, which Kopf does not change.
-        settings.admission.server = kopf.WebhookServer(port=webhook.port, certfile=files[0], pkeyfile=files[1])
     return settings
 
 
-def watching_registry(
-    event: Callable[[str | None, Object], None], judge: Callable[[Object, Object | None], Awaitable[str | None]] | None
-) -> kopf.OperatorRegistry:
-    """Handlers of watch events of BucketIngests, and of those that are to be stored.
-
-    For an event handler, Kopf adds no finalizer and keeps no state in annotations.
+def watching_registry(event: Callable[[str | None, Object], None]) -> kopf.OperatorRegistry:
+    """Handler of watch events of BucketIngests. For an event handler, Kopf adds no finalizer and keeps no state in
+    annotations.
 
     Args:
         event: Called with None, ADDED, MODIFIED or DELETED, and the resource.
-        judge: As `Judge`; None: there is no webhook.
     """
     registry = kopf.OperatorRegistry()
 
@@ -86,14 +57,6 @@ def watching_registry(
         handle(event["type"], dict(event["object"]))
 
     handle = event
-    if judge is not None:
-        # Its name is the path in the chart's configuration: Kopf lets everything pass at other paths.
-        @kopf.on.validate(API_GROUP, API_VERSION, "bucketingests", id=WEBHOOK_PATH, registry=registry)
-        async def checked(body: kopf.Body, **more: Any) -> None:
-            why = await judge(dict(body), None if more["old"] is None else dict(more["old"]))
-            if why is not None:
-                raise kopf.AdmissionError(why, code=UNPROCESSABLE)
-
     return registry
 
 
@@ -103,19 +66,9 @@ class KopfThread:
     Args:
         event: Called in the caller's loop, as in `watching_registry`.
         namespaces: Namespaces to watch; empty: the whole cluster.
-        webhook: None: there is none.
-        judge: Called in the caller's loop for the webhook.
     """
 
-    def __init__(
-        self,
-        event: Callable[[str | None, Object], None],
-        namespaces: Sequence[str],
-        webhook: Webhook | None = None,
-        judge: Judge = lambda _body, _before: None,
-    ) -> None:
-        self._webhook = webhook
-        self._judge = judge
+    def __init__(self, event: Callable[[str | None, Object], None], namespaces: Sequence[str]) -> None:
         self._loop = asyncio.get_running_loop()
         self._event = event
         self._namespaces = namespaces
@@ -156,17 +109,11 @@ class KopfThread:
         def hand_over(kind: str | None, body: Object) -> None:
             self._loop.call_soon_threadsafe(self._event, kind, body)
 
-        async def judged(body: Object, before: Object | None) -> str | None:
-            async def judge() -> str | None:
-                return self._judge(body, before)
-
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(judge(), self._loop))
-
         self._stop = end
         self._loop.call_soon_threadsafe(self._watching.set)
         await kopf.operator(
-            registry=watching_registry(hand_over, None if self._webhook is None else judged),
-            settings=kopf_settings(self._webhook),
+            registry=watching_registry(hand_over),
+            settings=kopf_settings(),
             clusterwide=not self._namespaces,
             namespaces=list(self._namespaces),
             standalone=True,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from bucketingest_operator.act import Actor
 from bucketingest_operator.admission import Admission
-from bucketingest_operator.handlers import KopfThread, Webhook
+from bucketingest_operator.handlers import KopfThread
 from bucketingest_operator.kube.api import Api, ApiError
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, JOBS, PODS
 from bucketingest_operator.kube.leadership import Leadership, own_identity
@@ -34,6 +34,7 @@ from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient
 from bucketingest_operator.observe.readers import Readers, Unreadable
 from bucketingest_operator.passes import POLLERS, WORKERS, Passes, PassMetrics
+from bucketingest_operator.webhook import Webhook, serve
 from bucketingest_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -150,6 +151,9 @@ class Operator:
                 workers.append(asyncio.create_task(claims.run(lambda: leadership.held)))
                 workers += [asyncio.create_task(passes.work()) for _ in range(WORKERS)]
                 workers += [asyncio.create_task(passes.poll()) for _ in range(POLLERS)]
+                if self._options.webhook is not None:
+                    judge = Admission(self._inventory, self._options.settings).why_refused
+                    parts.append(asyncio.create_task(serve(self._options.webhook, judge)))
                 log.info("watching", extra={"namespaces": list(self._options.namespaces) or "all"})
                 done, _ = await asyncio.wait([*parts, *workers, stopping], return_when=asyncio.FIRST_COMPLETED)
             for each in done - {stopping, starting}:
@@ -260,9 +264,8 @@ class Operator:
         may not watch: only a person can change that, and a process that ends is seen.
         """
         await self._listed.wait()
-        judge = Admission(self._inventory, self._options.settings).why_refused
         while True:
-            error = await KopfThread(self._event, self._options.namespaces, self._options.webhook, judge).run()
+            error = await KopfThread(self._event, self._options.namespaces).run()
             if error is not None and getattr(error, "status", None) in _DENIED:
                 raise error
             log.warning("the watch of BucketIngests has ended and starts again", extra={"error": repr(error)})

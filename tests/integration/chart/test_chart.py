@@ -13,7 +13,7 @@ import yaml
 from cryptography import x509
 
 from bucketingest.spec.crd import custom_resource_definition
-from bucketingest_operator.handlers import WEBHOOK_PATH
+from bucketingest_operator import webhook as webhook_server
 from bucketingest_operator.kube.leadership import LEASE_NAME
 from bucketingest_operator.main import parse_options
 from bucketingest_operator.manifests.settings import JobSettings
@@ -187,13 +187,14 @@ def test_the_webhook_has_a_certificate_for_its_service_and_refuses_nothing_while
     (webhook,) = configuration["webhooks"]
     service = webhook["clientConfig"]["service"]
     host = f"{service['name']}.{service['namespace']}.svc"
-    assert service["path"] == f"/{WEBHOOK_PATH}"
+    assert service["path"] == webhook_server.PATH
     assert webhook["failurePolicy"] == "Ignore"
     assert "namespaceSelector" not in webhook
     ports = {each["port"]: each["targetPort"] for each in of_kind(manifests, "Service")[0]["spec"]["ports"]}
     assert ports[service["port"]] == "webhook"
     (deployment,) = of_kind(manifests, "Deployment")
     (mounted,) = [each for each in deployment["spec"]["template"]["spec"]["volumes"] if each["name"] == "webhook"]
+    assert mounted["secret"]["optional"] is True, "the operator starts without it"
     if by_cert_manager:
         (made,) = of_kind(manifests, "Certificate")
         assert made["spec"]["dnsNames"] == [host]

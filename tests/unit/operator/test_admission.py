@@ -99,6 +99,36 @@ def test_what_an_administrator_forbids_is_refused(inventory: Inventory) -> None:
     assert "job.tableOwners" in said
 
 
+FORBIDDEN = {"table_owners": {"s3://lake": ["other"]}}
+
+
+@pytest.mark.parametrize("change", [{"suspend": True}, {"errors": {"policy": "fail"}}])
+def test_what_was_wrong_before_keeps_nobody_from_suspending_and_changing_other_things(
+    change: dict[str, Any], inventory: Inventory
+) -> None:
+    for wrong, settings in ((body(**WRONG["SQL that is none"]), {}), (body(), FORBIDDEN)):
+        assert judge(inventory, wrong, **settings) is not None
+        changed = copy.deepcopy(wrong)
+        changed["spec"] |= change
+        assert judge(inventory, changed, wrong, **settings) is None
+
+
+def test_what_was_wrong_before_lets_nothing_else_become_wrong(inventory: Inventory) -> None:
+    inventory.take(body("first"))
+    wrong = body(**WRONG["SQL that is none"], table={"path": "s3://lake/other", "recordKey": ["value"]})
+    worse = body(**WRONG["SQL that is none"])
+    assert judge(inventory, worse, wrong) == "spec.table.path: The table belongs to ingest/first."
+    still = body(transform={"sql": "SELEKT other FROM source"}, suspend=True)
+    assert judge(inventory, still, body()) is not None
+
+
+def test_a_table_whose_owner_is_being_deleted_can_be_taken_over(inventory: Inventory) -> None:
+    leaving = body("first")
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
+    inventory.take(leaving)
+    assert judge(inventory, body()) is None
+
+
 @pytest.mark.parametrize("name", hostile.SPECS)
 def test_no_spec_of_a_tenant_ends_it_or_fills_a_terminal(name: str, inventory: Inventory) -> None:
     said = judge(inventory, body(**hostile.SPECS[name])) or ""

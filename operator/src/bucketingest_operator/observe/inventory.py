@@ -134,7 +134,8 @@ class Inventory:
         """Who has the table of a BucketIngest that is not stored yet, in the words of `TableTaken`."""
         where, name = body["metadata"]["namespace"], body["metadata"]["name"]
         there = [self._resources[each] for each in self._rivals.get(table_of(body) or "", ())]
-        holders = (each for each in there if each.namespace == where and each.name != name and not each.rests)
+        others = (each for each in there if each.namespace == where and each.name != name)
+        holders = (each for each in others if not each.rests and not each.deleting)
         return [f"spec.table.path: The table belongs to {where}/{each.name}." for each in holders]
 
     def _others(self, uid: str) -> list[Resource]:
