@@ -79,7 +79,7 @@ def test_what_the_definition_cannot_say_is_refused_at_once_and_while_no_operator
             return str(error)
         return ""
 
-    # It serves as soon as Kopf has found the definition.
+    # It serves as soon as the operator has read everything.
     words = "spec.transform.sql: begins with 'selekt', not with SELECT"
     said = wait_for(lambda: refusal("orders", **wrong), within=scene.within, description="the webhook answers")
     assert 'admission webhook "validate.bucketingest.dev" denied the request: ' + words in said
