@@ -128,8 +128,9 @@ def test_text_behind_the_quote_that_ends_a_value_refuses_the_file(
     monkeypatch.setattr(lines, "_BLOCK_BYTES", block)
     with pytest.raises(BadFile, match=f"line {line}: text behind the quote"):
         parts(text.encode(), TEXTS)
-    with pytest.raises(BadFile, match=f"line {line + 1}: text behind the quote"):
-        parts(b"first,second\n" + text.encode(), TEXTS, has_header=True)
+    for end in ("\n", "\r\n"):
+        with pytest.raises(BadFile, match=f"line {line + 1}: text behind the quote"):
+            parts(f"first,second{end}{text}".encode(), TEXTS, has_header=True)
 
 
 @given(pieces=st.lists(st.sampled_from(['""', "a", " ", '"', ",", "\n", "\r\n"]), max_size=25), block=st.integers(1, 9))
@@ -205,6 +206,8 @@ def test_a_record_that_looks_like_the_mark_behind_a_file_is_a_record() -> None:
     found = several(b"id,n\na,1\n\x1e\x1e,,\nb,2\n", b"id,n\nc,3\n")
     assert rows([part for _, part in found]) == [("a", 1), ("b", 2), ("c", 3)]
     assert [(number, each.place) for number, part in found for each in part.refused] == [(0, "record 2")]
+    with pytest.raises(BadFile, match="is no CSV"):
+        several(b'id,n\n\x1e\x1e,,\n"b,2\n')
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=20))
@@ -216,11 +219,14 @@ def test_what_is_written_as_csv_is_read_as_it_was(table: list[tuple[str, str]]) 
 
 
 @given(
-    table=st.lists(st.tuples(st.sampled_from(["a", 'q"q', "l\nl", "a,b"]), st.sampled_from(["", "b"])), max_size=9),
+    table=st.lists(
+        st.tuples(st.sampled_from(["a", 'q"q', "l\nl", "r\r\nr", "a,b"]), st.sampled_from(["", "b"])), max_size=9
+    ),
     end=st.sampled_from(["\n", "\r\n"]),
     block=st.integers(16, 60),
 )
 @example(table=[("a", "b")] * 23, end="\r\n", block=19)  # a line feed alone is a block
+@example(table=[("a" * 11, "b"), (f"{'a' * 16}\r\n", "b")], end="\n", block=16)  # a block begins with a value's line feed
 def test_wherever_the_blocks_of_a_file_end_its_rows_are_read(
     table: list[tuple[str, str]], end: str, block: int
 ) -> None:

@@ -7,6 +7,7 @@ column's type makes the row a dead letter, and so does another number of values.
 from __future__ import annotations
 
 import csv
+import os
 import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,8 @@ from bucketingest.decode.files.text_values import column_of_text, text_of
 
 _BLOCK_BYTES: Final = 4 * 1024**2
 _UTF8: Final = "utf-8"
-_MARK: Final = b"\x1e\x1e"
+_MARK: Final = bytes(0x1E + each % 2 for each in os.urandom(64))
+"""No file can have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,6 @@ class CsvReader:
         """Numbers of the records that are marks. Raises BadFile."""
         mark = self._mark(names).strip(b"\n")
         ends = [row.number for row in bad_rows if _bytes(row) == mark]
-        ends = ends[-1:] if texts == 1 else ends  # a file may have such a record
         if len(ends) != texts:
             raise BadFile("is no CSV: a quote is opened and not closed before its end")
         return ends

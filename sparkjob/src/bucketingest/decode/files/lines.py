@@ -23,7 +23,7 @@ LINE_BYTES_MAX: Final = 256 * 1024**2
 _HEAD_BYTES: Final = 16
 """What shows a byte order mark, or that a file is compressed."""
 _FIRST_LINE_BYTES_MAX: Final = 1024**2
-_LINE_END: Final = re.compile(rb"[\r\n]")
+_LINE_END: Final = re.compile(rb"\r\n?|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +182,14 @@ class TextSource(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """See io. Two bytes if they are there: Arrow takes a line feed alone, behind a carriage return, for the end."""
+        """See io. No block begins with the line feed behind a carriage return: Arrow leaves it out, also of a value in
+        quotes, and takes it for the end if it is alone.
+        """
         while (size < 0 or len(self._left) < 2) and self._more():
             pass
         taken = self._left if size < 0 else self._left[:size]
+        if len(taken) > 1 and taken.endswith(b"\r") and (len(taken) < len(self._left) or self._more()):
+            taken = taken[:-1]
         self._left = self._left[len(taken) :]
         self.look(taken)
         return taken
