@@ -125,6 +125,18 @@ def test_what_is_no_row(written: bytes | None, value: bytes | None, why: str) ->
     assert decoded.rows.num_rows == 1
 
 
+@pytest.mark.parametrize(
+    ("value", "flat"),
+    [(None, False), (None, True), (b'{"op":"d","before":{"id":1,"region":""}}', False), (b'{"__deleted":"true"}', True)],
+)
+def test_a_delete_whose_key_lacks_a_column_of_the_record_key_is_a_dead_letter(value: bytes | None, *, flat: bool) -> None:
+    """Else it would delete a key that no row has, and the row would stay."""
+    rules = EventRules(full=False, stops=False, key=("id", "region", "made_by_sql"), flat=flat)
+    decoded = decode([(b'{"id":1,"region":"eu"}', value), (b'{"id":2}', value)], rules, "id BIGINT, region STRING")
+    assert decoded.rows.to_pylist() == [{"id": 1, "region": "eu", "__deleted": True}]
+    assert ["a delete whose key has no region, a column of table.recordKey" in each for each in whys(decoded)] == [True]
+
+
 def test_a_heartbeat_is_nothing() -> None:
     decoded = decode([(b'{"serverName":"shop"}', b'{"ts_ms":1764226000000}')], ddl="id BIGINT")
     assert (decoded.rows.num_rows, decoded.refused) == (0, [])
@@ -160,6 +172,12 @@ def test_a_flat_topic_in_avro(handling: Handling) -> None:
         assert decoded.refused
         with pytest.raises(SourceTruncated, match=r"shop.inv.orders was truncated"):
             avro_decoder(EventRules(full=False, stops=True, flat=True)).decode(values, keys)
+
+
+def test_a_delete_in_avro_whose_key_lacks_a_column_of_the_record_key_is_a_dead_letter() -> None:
+    rules = EventRules(full=False, stops=False, key=("id", "customer"), flat=True)
+    decoded = avro_decoder(rules).decode(pa.array([None], pa.binary()), pa.array([key(1)]))
+    assert ["has no customer, a column of table.recordKey" in each for each in whys(decoded)] == [True]
 
 
 def test_events_in_a_topic_of_flat_rows_are_dead_letters() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.decode.debezium.events import DELETED, NOTHING, EventRules, Images, images_of
+from bucketingest.decode.debezium.events import DELETED, NOTHING, EventRules, Images, images_of, lacking_key
 from bucketingest.decode.debezium.flat import flat_images_of
 from bucketingest.decode.debezium.placeholders import WHY, placeholders_in
 from bucketingest.decode.debezium.readings import Reading, readings_of
@@ -66,11 +66,13 @@ class DebeziumDecoder:
             parts = list(self._parts(images, why))
         why |= {each.number: each.why for each in images.refused}
         rows, places = _together(parts, self._images)
-        numbers, deletes = images.numbers[places], pa.array(images.deletes[places])
+        numbers, deletes = images.numbers[places], images.deletes[places]
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        why |= {int(numbers[at]): text for at, text in lacking_key(columns, deletes, self._rules).items()}
         if why:
             kept = ~np.isin(numbers, list(why))
-            rows, numbers, deletes = rows.filter(pa.array(kept)), numbers[kept], deletes.filter(pa.array(kept))
-        rows = pa.RecordBatch.from_arrays([*rows.columns, deletes], schema=self.schema)
+            rows, numbers, deletes = rows.filter(pa.array(kept)), numbers[kept], deletes[kept]
+        rows = pa.RecordBatch.from_arrays([*rows.columns, pa.array(deletes)], schema=self.schema)
         refused = [Refused(number, why[number]) for number in sorted(why)]
         return Decoded(rows, refused, sum(part.one_by_one for part in parts), numbers)
 

@@ -5,6 +5,7 @@ Field names and operations as io.debezium.data.Envelope has them. No value of a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -38,6 +39,10 @@ _NOT_FULL: Final = (
     "or partition by columns of the key"
 )
 TRUNCATED: Final = "the source's table was truncated: rows that came before are still in the table here"
+_LACKS_KEY: Final = (
+    "a delete whose key has no {}, a column of table.recordKey, so the row is not found: name in recordKey only columns "
+    "of the topic's keys, or let Debezium's message.key.columns put it there"
+)
 ONLY_KEY: Final = _NOT_FULL.format("the before of a delete has nothing but the key")
 _EMPTY: Final[tuple[object, ...]] = (None, "", 0, "0", "AA==", "{}", "[]", [], b"", b"\0")
 _ZERO_TIMES: Final = ("1970-01-01", "00:00:00")
@@ -73,7 +78,7 @@ class EventRules:
     stops: bool
     """A truncate ends the query; else it is a dead letter."""
     key: tuple[str, ...] = ()
-    """Columns that each `before` has; only looked at if it should be full."""
+    """Columns of the record key, which each delete has."""
     flat: bool = False
     """Messages are the rows alone, see `flat`."""
     keeps: frozenset[str] = frozenset()
@@ -307,6 +312,18 @@ def _is_empty(value: Any) -> bool:
     if isinstance(value, dict):
         return all(map(_is_empty, value.values()))
     return value in _EMPTY or str(value).startswith(_ZERO_TIMES)
+
+
+def lacking_key(
+    columns: Mapping[str, pa.Array], deletes: npt.NDArray[np.bool_], rules: EventRules
+) -> dict[int, str]:
+    """The rows to be deleted that have no value in a column of the record key, and why they are none."""
+    found: dict[int, str] = {}
+    for name in () if rules.full or not deletes.any() else rules.key:
+        if name in columns:  # else the SQL makes it
+            lacks = deletes & columns[name].is_null().to_numpy(zero_copy_only=False)
+            found |= dict.fromkeys(np.flatnonzero(lacks).tolist(), _LACKS_KEY.format(name))
+    return found
 
 
 def is_no_data(names: set[str]) -> bool:

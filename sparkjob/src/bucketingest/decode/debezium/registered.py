@@ -31,6 +31,7 @@ from bucketingest.decode.debezium.events import (
     EventRules,
     SourceTruncated,
     is_only_key,
+    lacking_key,
     refusal_of,
     truncated,
 )
@@ -157,6 +158,8 @@ class RegisteredDebeziumDecoder(RegisteredAvroDecoder):
         for at, name in placeholders_in_columns(read, self._rules.keeps).items():
             if not deletes[at]:
                 why[int(numbers[at])] = WHY.format(name)
+        for at, text in lacking_key(read, deletes, self._rules).items():
+            why[int(numbers[at])] = text
         columns = []
         for (name, column), reading in zip(read.items(), self._readings, strict=True):
             values, bad = reading.convert(column)
