@@ -127,9 +127,16 @@ def test_what_is_no_row(written: bytes | None, value: bytes | None, why: str) ->
 
 @pytest.mark.parametrize(
     ("value", "flat"),
-    [(None, False), (None, True), (b'{"op":"d","before":{"id":1,"region":""}}', False), (b'{"__deleted":"true"}', True)],
+    [
+        (None, False),
+        (None, True),
+        (b'{"op":"d","before":{"id":1,"region":""}}', False),
+        (b'{"__deleted":"true"}', True),
+    ],
 )
-def test_a_delete_whose_key_lacks_a_column_of_the_record_key_is_a_dead_letter(value: bytes | None, *, flat: bool) -> None:
+def test_a_delete_whose_key_lacks_a_column_of_the_record_key_is_a_dead_letter(
+    value: bytes | None, *, flat: bool
+) -> None:
     """Else it would delete a key that no row has, and the row would stay."""
     rules = EventRules(full=False, stops=False, key=("id", "region", "made_by_sql"), flat=flat)
     decoded = decode([(b'{"id":1,"region":"eu"}', value), (b'{"id":2}', value)], rules, "id BIGINT, region STRING")

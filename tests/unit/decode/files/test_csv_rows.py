@@ -226,7 +226,9 @@ def test_what_is_written_as_csv_is_read_as_it_was(table: list[tuple[str, str]]) 
     block=st.integers(16, 60),
 )
 @example(table=[("a", "b")] * 23, end="\r\n", block=19)  # a line feed alone is a block
-@example(table=[("a" * 11, "b"), (f"{'a' * 16}\r\n", "b")], end="\n", block=16)  # a block begins with a value's line feed
+@example(
+    table=[("a" * 11, "b"), (f"{'a' * 16}\r\n", "b")], end="\n", block=16
+)  # a block begins with a value's line feed
 def test_wherever_the_blocks_of_a_file_end_its_rows_are_read(
     table: list[tuple[str, str]], end: str, block: int
 ) -> None:

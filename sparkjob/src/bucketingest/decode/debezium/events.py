@@ -314,9 +314,7 @@ def _is_empty(value: Any) -> bool:
     return value in _EMPTY or str(value).startswith(_ZERO_TIMES)
 
 
-def lacking_key(
-    columns: Mapping[str, pa.Array], deletes: npt.NDArray[np.bool_], rules: EventRules
-) -> dict[int, str]:
+def lacking_key(columns: Mapping[str, pa.Array], deletes: npt.NDArray[np.bool_], rules: EventRules) -> dict[int, str]:
     """The rows to be deleted that have no value in a column of the record key, and why they are none."""
     found: dict[int, str] = {}
     for name in () if rules.full or not deletes.any() else rules.key:
