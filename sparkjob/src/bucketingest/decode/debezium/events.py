@@ -40,8 +40,8 @@ _NOT_FULL: Final = (
 )
 TRUNCATED: Final = "the source's table was truncated: rows that came before are still in the table here"
 _LACKS_KEY: Final = (
-    "a delete whose key has no {}, a column of table.recordKey, so the row is not found: name in recordKey only columns "
-    "of the topic's keys, or let Debezium's message.key.columns put it there"
+    "a delete whose key has no {}, a column of table.recordKey, so the row is not found: name in recordKey only "
+    "columns of the topic's keys, or let Debezium's message.key.columns put it there"
 )
 ONLY_KEY: Final = _NOT_FULL.format("the before of a delete has nothing but the key")
 _EMPTY: Final[tuple[object, ...]] = (None, "", 0, "0", "AA==", "{}", "[]", [], b"", b"\0")
