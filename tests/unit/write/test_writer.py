@@ -1,9 +1,10 @@
 """Writing to a table in this process, by the public class."""
 
 import re
+import shutil
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -11,9 +12,11 @@ from hudi import HudiReadOptions, HudiTableBuilder
 
 from bucketingest.hudi.errors import SchemaError
 from bucketingest.hudi.table.table import StateRules, TableDefinition
-from bucketingest.lease.record import TableLeased
+from bucketingest.lease.record import LeaseLost, TableLeased
 from bucketingest.write import writer as writer_module
-from bucketingest.write.errors import RowsRejected
+from bucketingest.write.covering import lazy_loading
+from bucketingest.write.covering.lazy_loading import RECENT_COMMITS
+from bucketingest.write.errors import PositionLost, RowsRejected
 from bucketingest.write.writer import Writer
 
 PAGE = Path(__file__).parents[3] / "docs" / "in-python.md"
@@ -114,16 +117,89 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written(tmp_path: P
     assert read(tmp_path) == {"a": 1}
 
 
-def test_a_row_without_a_key_fails_its_instant(tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.string()), ("amount", pa.int64()), ("gone", pa.bool_())])
+def test_columns_and_members_that_the_writer_does_not_know_are_refused(tmp_path: Path) -> None:
+    schema = SCHEMA.append(pa.field("at", pa.list_(pa.struct([("x", pa.int64())])))).append(
+        pa.field("by", pa.map_(pa.string(), pa.struct([("x", pa.int64())])))
+    )
     with opened(tmp_path, schema=schema) as writer:
+        for name, column in {
+            "note": pa.array(["n"]),
+            "at.y": pa.array([[{"x": 1, "y": 2}]]),
+            "by.value.y": pa.array([[("k", {"y": 2})]], pa.map_(pa.string(), pa.struct([("y", pa.int64())]))),
+        }.items():
+            with pytest.raises(SchemaError, match=f"the rows have {re.escape(name)}, which"):
+                writer.write(rows(("a", 1)).append_column(name.partition(".")[0], column))
         writer.write(rows(("a", 1)))
-        with pytest.raises(RowsRejected):
-            writer.write(pa.table({"id": pa.array([None], pa.string()), "amount": [1], "gone": [False]}))
+    assert read(tmp_path) == {"a": 1}
+
+
+def test_a_row_without_a_value_that_must_be_is_refused_before_the_open_instant_has_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as writer:
+        writer.write(rows(("a", 1)))
+        with pytest.raises(SchemaError, match="column id must have a value, and 1 rows have none"):
+            writer.write(pa.table({"id": pa.array([None], pa.string())}))
+    assert read(tmp_path) == {"a": 1}
+
+
+def test_a_column_of_deletes_that_the_schema_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="deleted names column gon, which schema lacks"):
+        opened(tmp_path, deleted="gon")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_row_without_a_key_fails_its_instant_and_nothing_says_that_earlier_calls_are_in_the_table(
+    tmp_path: Path,
+) -> None:
+    schema = pa.schema([("id", pa.string()), ("amount", pa.int64()), ("gone", pa.bool_())])
+    writer = opened(tmp_path, schema=schema)
+    writer.write(rows(("a", 1)))
+    with pytest.raises(RowsRejected):  # rolls the first call back, too
+        writer.write(pa.table({"id": pa.array([None], pa.string())}))
+    for act in (writer.commit, lambda: writer.position, lambda: writer.write(rows(("b", 1)))):
+        with pytest.raises(PositionLost, match="ended with RowsRejected"):
+            act()
+    with pytest.raises(PositionLost, match="ended with RowsRejected"):
+        writer.__exit__(None)
     with opened(tmp_path, schema=schema) as writer:
         assert writer.position == 0
         writer.write(rows(("b", 1)))
     assert read(tmp_path) == {"b": 1}
+
+
+def test_a_closed_writer_tells_its_position_unless_it_rolled_back(tmp_path: Path) -> None:
+    with opened(tmp_path) as writer:
+        writer.write(rows(("a", 1)))
+    assert writer.position == 1
+    with pytest.raises(LeaseLost):
+        writer.write(rows(("b", 1)))
+    writer = opened(tmp_path)
+    writer.write(rows(("b", 1)))
+    writer.close()
+    with pytest.raises(PositionLost, match="closed before it committed"):
+        writer.commit()
+
+
+@pytest.mark.parametrize("inserts", ["base", "log"])
+def test_partitions_whose_keys_are_not_loaded_are_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inserts: Literal["base", "log"]
+) -> None:
+    state = StateRules(target_bytes=10 * 1024**2, inserts=inserts)
+    definition = TableDefinition("orders", record_key=("id",), partition_fields=("day",), state=state)
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False), ("day", pa.string()), ("amount", pa.int64())])
+    inputs = [pa.table({"id": ["a"], "day": [f"{day:02}"], "amount": [1]}) for day in range(RECENT_COMMITS + 2)]
+    inputs += [pa.table({"id": ["a"], "day": [day], "amount": [2]}) for day in ("11", "00", "01")]
+    settings: dict[str, Any] = {"definition": definition, "schema": schema, "deleted": None}
+    with opened(tmp_path, **settings) as writer:
+        for each in inputs[:-3]:
+            writer.write(each)
+            writer.commit()
+    shutil.rmtree(tmp_path / ".hoodie" / ".bucketingest" / "state")  # as a table that another writer has made
+    monkeypatch.setattr(lazy_loading, "EAGER_BYTES_MAX", 0)
+    with opened(tmp_path, **settings) as writer:
+        for each in inputs[writer.position :]:
+            writer.write(each)
+    found = {row["day"]: row["amount"] for row in snapshot(tmp_path)}
+    assert found == {f"{day:02}": 2 if day in {0, 1, 11} else 1 for day in range(12)}
 
 
 @pytest.mark.parametrize("is_global", [False, True])

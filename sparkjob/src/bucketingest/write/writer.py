@@ -7,7 +7,7 @@ between them is replaced, by a sort and a filter in memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Self
@@ -25,17 +25,21 @@ from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import open_storage
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, CoordinatorSettings, MicroBatchOutcome
+from bucketingest.write.errors import InstantAborted, PositionLost
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.moving.key_owner import own_keys
 from bucketingest.write.open_table import OpenTable, check_definition, open_table
-from bucketingest.write.plan import DELETE_COLUMN, WritePlan
+from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
+from bucketingest.write.rows.fitting import fitted
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 
 _TASKS: Final = 2
 _BATCH_ROWS: Final = 65_536
 _RETRIES: Final = 5
+_ROUNDS_MAX: Final = 3
+"""How often a call is written, each time in a new instant: the second time with the keys of all its partitions."""
 _NO_INTERVAL: Final = timedelta(days=365)
 """`commit` says when an instant is committed."""
 
@@ -48,22 +52,6 @@ class _Given:
     storage_options: Mapping[str, str]
     memory_bytes: int
     deleted: str | None
-
-    def rows(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The columns that the tasks get: null where the table has one that these rows lack. Raises SchemaError."""
-        sources = {name: name for name in schema.names} | {DELETE_COLUMN: self.deleted}
-        columns = []
-        for field in schema:
-            source = sources[field.name]
-            if source in rows.column_names:
-                columns.append(_cast(rows[source], field))
-            elif field.name == DELETE_COLUMN:
-                columns.append(pa.repeat(pa.scalar(value=False), rows.num_rows))
-            elif field.nullable:
-                columns.append(pa.nulls(rows.num_rows, field.type))
-            else:
-                raise SchemaError(f"the rows have no column {field.name}, which must have a value")
-        return pa.table(columns, schema=schema)
 
     def plan(self, opened: OpenTable, assignment: Assignment) -> WritePlan:
         """What the tasks of one call are given."""
@@ -86,22 +74,14 @@ class _Given:
         )
 
 
-def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    try:
-        return column.cast(field.type)
-    except pa.ArrowInvalid as error:
-        raise SchemaError(f"column {field.name}: {error}") from error
-    except pa.ArrowNotImplementedError as error:
-        raise SchemaError(f"column {field.name} is {column.type}, and the table has {field.type}") from error
-
-
 class Writer:
     """Writes to one table, as its only writer of ours. Build it with `open`; not shared between threads.
 
     Each call of `write` takes one table of rows, in order. `commit` makes all since the last one visible at once. After
     `open`, `position` says how many calls are in the table: a caller who gives the same tables in the same order
     continues there, and each row is there once.
-    After an error the writer is closed and opened again.
+    After SchemaError, which comes before anything is written, it goes on. After any other error it only closes: open
+    it again.
     """
 
     def __init__(self, opened: OpenTable, coordinator: InstantCoordinator, lease: TableLease, given: _Given) -> None:
@@ -109,6 +89,8 @@ class Writer:
         self._coordinator = coordinator
         self._lease = lease
         self._given = given
+        self._ended = ""
+        """Why nothing more is written: what was in the open instant may be gone."""
         self._beating = ExitStack()
         """Keeps the heartbeat of the open instant, so that no Hudi writer takes it for a dead one."""
 
@@ -134,16 +116,18 @@ class Writer:
             definition: What the table must be.
             schema: Columns of the rows. New ones become columns of the table.
             name: Of this pipeline: its calls are counted in the table. No other pipeline of the table has this name.
-            deleted: A boolean column of the rows: where it is true, the row's key is deleted.
+            deleted: A boolean column of `schema`: where it is true, the row's key is deleted.
             storage_options: As for `open_storage`.
             memory_bytes: For the rows of open file groups.
             lock: How the lock is taken that the table's properties name.
             lease_wait: How long to wait for another job of ours that has the table.
 
-        Raises TableLeased, and as `open_table` does. Columns that need log files to be merged first are refused: run
-        `bucketingest compact`.
+        Raises TableLeased, SchemaError, and as `open_table` does. Columns that need log files to be merged first are
+        refused: run `bucketingest compact`.
         """
         check_definition(definition, schema)
+        if deleted is not None and deleted not in schema.names:
+            raise SchemaError(f"deleted names column {deleted}, which schema lacks: no row would be deleted")
         storage = open_storage(url, storage_options)
         lease = TableLease.acquire(storage, LeaseOwner(name), wait=lease_wait)
         settings = lock or LockSettings()
@@ -164,7 +148,7 @@ class Writer:
                     tasks=_TASKS,
                     max_retries=_RETRIES,
                     dead_letters=None,
-                    commit_interval=_NO_INTERVAL,
+                    commit_interval=_NO_INTERVAL if definition.state is None else None,
                     lock=held.held,
                     check_lease=lease_and_lock(lease, held),
                 ),
@@ -181,43 +165,75 @@ class Writer:
 
     @property
     def position(self) -> int:
-        """How many calls of `write` there were: what earlier writers of this name committed, and this writer's."""
+        """How many calls of `write` there were: what earlier writers of this name committed, and this writer's. Raises
+        PositionLost after an error.
+        """
+        self._refuse_ended()
         position = self._coordinator.position
         return 0 if position is None else position.batch_id + 1
 
     def write(self, rows: pa.Table) -> MicroBatchOutcome:
         """Write the rows, in their order, into the open instant: readers see them after `commit`. All are in memory.
 
-        With an index with a state whose new keys go into base files each call is an instant, and commits.
+        With an index with a state each call is an instant, and commits.
 
         Raises SchemaError before anything is written. Raises RowsRejected if a row has no key or cannot be placed:
         the instant is rolled back. Raises LeaseLost, PositionLost and InstantAborted if another writer took the table
-        or rolled the instant back, and what storage raises.
+        or rolled the instant back, PositionLost after an error, and what storage raises.
         """
-        prepared = self._given.rows(rows, self._opened.row_schema)
         number, position = self.position, self._coordinator.position
+        prepared = fitted(rows, self._opened.row_schema, self._given.deleted)
         start = None if position is None else position.end
-        outcome = self._coordinator.run(
-            SourceRange("checkpoint", start, str(number), query_id="writer", batch_id=number),
-            lambda assignment: run_tasks(prepared, self._given.plan(self._opened, assignment)),
-        )
+        source_range = SourceRange("checkpoint", start, str(number), query_id="writer", batch_id=number)
+        with self._ending():
+            outcome = self._run(prepared, source_range)
         if outcome.commit is None and outcome.instant_time is not None:
             self._beating.close()
             self._beating.enter_context(beating(self._opened.storage, outcome.instant_time))
         return outcome
 
+    def _run(self, rows: pa.Table, source_range: SourceRange) -> MicroBatchOutcome:
+        for rounds_left in reversed(range(_ROUNDS_MAX)):
+            try:
+                return self._coordinator.run(
+                    source_range, lambda assignment: run_tasks(rows, self._given.plan(self._opened, assignment))
+                )
+            except InstantAborted:  # in it was nothing but this call, or the next round raises PositionLost
+                if not rounds_left:
+                    raise
+        raise AssertionError("the last round returns or raises")
+
     def commit(self) -> Commit | None:
         """Make the rows visible, all at once; None if there are none. Raises PositionLost if the instant was rolled
-        back, FencedOut and LeaseLost, and what storage raises.
+        back, and after an error; FencedOut and LeaseLost, and what storage raises.
         """
+        self._refuse_ended()
         self._beating.close()
-        return self._coordinator.commit_open()
+        with self._ending():
+            return self._coordinator.commit_open()
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:  # also by a stop signal
+            self._ended = f"ended with {type(error).__name__}"
+            self._beating.close()
+            raise
+
+    def _refuse_ended(self) -> None:
+        if self._ended:
+            raise PositionLost(
+                f"{self._opened.storage.url}: the writer {self._ended}, and what it had not committed may not be in "
+                "the table: open it again, and go on at position"
+            )
 
     def close(self) -> None:
         """Roll back what is not committed, and release the lease. May be repeated."""
         self._beating.close()
         try:
             if self._coordinator.inflight is not None:
+                self._ended = self._ended or "was closed before it committed"
                 self._coordinator.give_up("its writer was closed before it committed")
         finally:
             self._lease.release()
