@@ -247,10 +247,11 @@ def fixed_columns(definition: TableDefinition) -> tuple[str, ...]:
 def _compared(
     storage: Storage, stored: AvroSchema, incoming: AvroSchema, definition: TableDefinition, evolution: Evolution
 ) -> SchemaComparison:
-    comparison = compare_schemas(stored, incoming, fixed_columns(definition))
+    fills = definition.fills_unavailable
+    comparison = compare_schemas(stored, incoming, fixed_columns(definition), fills_unavailable=fills)
     if reasons := comparison.refused_by(evolution):
         raise UnsupportedTable(storage.url, [f"schema: {reason}" for reason in reasons])
-    return replace(comparison, fills_unavailable=definition.fills_unavailable)
+    return comparison
 
 
 def _columns_of(stored: AvroSchema) -> pa.Schema:
@@ -280,7 +281,8 @@ def _in_old_logs(
     if comparison.needs_merge and len(commits) < len(instants):
         return comparison.needs_merge
     texts = {CommitMetadata.decode_schema(storage.get(path), path) for path in map(path_of, commits)}
-    found = (compare_schemas(json.loads(text), comparison.schema).needs_merge for text in sorted(filter(None, texts)))
+    schemas, fills = map(json.loads, sorted(filter(None, texts))), comparison.fills_unavailable
+    found = (compare_schemas(each, comparison.schema, fills_unavailable=fills).needs_merge for each in schemas)
     return next(filter(None, found), ())
 
 

@@ -79,13 +79,15 @@ class SchemaComparison:
         return tuple(each for each in self.added if "." in each)
 
 
-def compare_schemas(table: AvroSchema, incoming: AvroSchema, fixed: Collection[str] = ()) -> SchemaComparison:
+def compare_schemas(
+    table: AvroSchema, incoming: AvroSchema, fixed: Collection[str] = (), *, fills_unavailable: bool = False
+) -> SchemaComparison:
     """Compare a table's Avro schema with that of rows to be written; meta columns in either are ignored.
 
     Columns, and fields inside them, are matched by name; their order does not matter. Allowed are new nullable ones,
     absent nullable ones, a required value for a nullable one, and a wider type of one for that of the other, unless it
     is one of the `fixed` columns. Refused are other changes of types, nulls for what is required, new or absent
-    required ones, and names that differ from the table's in case only.
+    required ones, and names that differ from the table's in case only. `fills_unavailable`: as of the comparison.
     """
     union = _Union(frozenset(fixed))
     columns = union.of_fields("", _columns(table), _columns(incoming))
@@ -97,6 +99,7 @@ def compare_schemas(table: AvroSchema, incoming: AvroSchema, fixed: Collection[s
         widened=tuple(union.widened),
         missing=missing,
         reasons=tuple(union.reasons),
+        fills_unavailable=fills_unavailable,
     )
 
 

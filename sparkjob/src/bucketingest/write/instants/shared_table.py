@@ -45,6 +45,7 @@ class SharedTable:
         self._own_rollbacks = own_rollbacks
         self._input_schema = opened.avro_schema
         self._fixed = fixed_columns(opened.definition)
+        self._fills_unavailable = opened.definition.fills_unavailable
         self._folded = opened.commits
         self._known = opened.commits
         self._rollbacks: frozenset[str] = frozenset()
@@ -164,7 +165,8 @@ class SharedTable:
         comparison = compare_schemas(json.loads(schema), self._input_schema, self._fixed)
         if comparison.fit is Fit.REFUSED:
             raise UnsupportedTable(self._storage.url, [f"schema: {reason}" for reason in comparison.reasons])
-        if changed := compare_schemas(self._input_schema, comparison.schema).needs_merge:
+        fills = self._fills_unavailable
+        if changed := compare_schemas(self._input_schema, comparison.schema, fills_unavailable=fills).needs_merge:
             raise ColumnsChanged(f"{self._storage.url}: another writer added or widened {', '.join(changed)}")
         self.schema = comparison.schema
 
