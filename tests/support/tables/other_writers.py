@@ -51,9 +51,9 @@ def earlier(time: str) -> str:
 
 
 def next_time(table: TestTable, after: str = "") -> str:
-    """A time after now, after every one on the timeline, and after `after`, with a free one between."""
+    """A time after now, after every one on the timeline, and after `after`."""
     newest = max(table.timeline().newest_time or "", format_time(datetime.now(UTC)), after)
-    return later(later(newest))  # a clustering takes a time between two instants, and waits if there is none
+    return later(newest)
 
 
 def schedule_compaction(table: TestTable, *, time: str | None = None, without: Sequence[str] = ()) -> str:

@@ -23,7 +23,7 @@ from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.storage.interface import Level, ObjectInfo
 from support.storage.passing_storage import PassingStorage
-from support.tables.other_writers import next_time
+from support.tables.other_writers import later, next_time
 from support.tables.services.snapshot import snapshot
 from support.tables.table_runs import Rows, TestTable
 from support.tables.write_plans import SCHEMA, definition, row
@@ -76,7 +76,7 @@ def groups_of_keys(table: TestTable) -> Mapping[str, set[str]]:
 
 def insert_by_another(table: TestTable, rows: Rows, *, region: str = "eu", file_id: str = THEIRS) -> str:
     """A commit of another writer: the rows as the base file of a new file group; its request time."""
-    time = next_time(table)
+    time = later(next_time(table))  # a clustering takes a time between two instants, and waits if there is none
     create_requested(table.storage, time)
     create_inflight(table.storage, time)
     name = BaseFileName(file_id, time, "1-1-1")

@@ -114,7 +114,8 @@ def _of_version(resource: BucketIngest, client: RegistryClient, version: Subject
         )
     if fixed.type == "avro":
         fixed = fixed.model_copy(update={"schema_text": lenient(fixed.columns_text)})
-    log.info("the table's schema is a version of the subject", extra={"at": client.url, "id": version.schema_id})
+    said = {"at": client.url, "subject": _subject(resource), "id": version.schema_id}
+    log.info("the table's schema is a version of the subject", extra=said)
     return _with_format(resource, fixed)
 
 
