@@ -110,8 +110,9 @@ class Outage:
     async def _forward(self, session: aiohttp.ClientSession, host: str, request: web.Request) -> web.StreamResponse:
         kept = {name: request.headers[name] for name in ("Accept", "Content-Type") if name in request.headers}
         timeout = aiohttp.ClientTimeout(total=None)
+        body = await request.read() or None  # an empty one would be sent as application/octet-stream, and refused
         async with session.request(
-            request.method, host + request.raw_path, headers=kept, data=await request.read(), timeout=timeout
+            request.method, host + request.raw_path, headers=kept, data=body, timeout=timeout
         ) as answer:
             passed = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]})
             await passed.prepare(request)
