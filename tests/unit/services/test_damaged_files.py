@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import pathlib
+import tempfile
 from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
 
+from bucketingest.hudi.damage.look import damage_of_table
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.file_view import FileGroup, Group, load_file_view
+from bucketingest.hudi.table.table import InsertMode
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
@@ -23,10 +27,12 @@ from bucketingest.services.compaction.propose import TableNow, propose
 from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
+from bucketingest.write.instants.taken_out import overtaken
+from support.tables.other_writers import finish_clean, plan_clean
 from support.tables.services.clustered import PAIRS
 from support.tables.services.compactions import ALL, compact, holder, written
 from support.tables.services.serving_job import Job
-from support.tables.state.tables import state_table
+from support.tables.state.tables import BOTH, FIRST, SECOND, check, state_table
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
 
@@ -111,6 +117,31 @@ def test_the_commit_that_names_a_lost_file_stays_on_the_timeline() -> None:
     assert all(instant.request_time != lost for each in results for instant in each.instants)
     assert lost in {each.request_time for each in table.timeline().completed}
     assert any("is damaged" in pin.why for pin in results[-1].pins)
+
+
+@pytest.mark.parametrize("inserts", ["base", "log"])
+def test_files_that_another_writers_clean_deleted_and_whose_rows_came_again_are_of_no_concern(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, inserts: InsertMode
+) -> None:
+    """Empty files keep their names, shorter than the commits say."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    table = state_table(inserts=inserts)
+    storage = table.storage
+    table.attempt().run(offsets(0, 6), FIRST)
+    clean = plan_clean(table, "eu", "us")
+    storage.delete_many([info.path for region in ("eu", "us") for info in storage.list(region)])
+    finish_clean(table, clean)
+    attempt = table.attempt()
+    attempt.run(offsets(0, 6), FIRST)
+    attempt.run(offsets(6, 12), SECOND)
+    assert damage_of_table(storage, lambda _: ()), "without the pipeline's marks"
+    assert damage_of_table(storage, overtaken) == ()
+    assert propose(storage, ALL, utc_now()).damaged == ()
+    assert compact(storage) == [End.COMPLETED]
+    assert not any(group.latest is not None and group.latest.log_files for group in groups(storage))
+    pins = archive_old(Guarded(storage, nullcontext, lambda: None), AT_ONCE)[-1].pins
+    assert not [pin.why for pin in pins if "is damaged" in pin.why]
+    check(table, BOTH)
 
 
 def test_a_running_job_says_once_what_is_lost_and_that_it_was_mended(caplog: pytest.LogCaptureFixture) -> None:

@@ -40,7 +40,13 @@ from bucketingest.services.protocol.records import End
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import read_position
-from bucketingest.write.instants.taken_out import archived_unseen, audit, mark_rolled_back, rolled_back_unseen
+from bucketingest.write.instants.taken_out import (
+    archived_unseen,
+    audit,
+    mark_rolled_back,
+    overtaken,
+    rolled_back_unseen,
+)
 from bucketingest.write.pipeline_names import pipelines
 
 log = logging.getLogger(__name__)
@@ -98,7 +104,7 @@ def archive_old(
     refuse_changed_table(table.storage)
     remove_put_back(table)
     rules = rules or ArchiveRules()
-    damaged = damage_of_table(table.storage) if damaged is None else damaged
+    damaged = damage_of_table(table.storage, overtaken) if damaged is None else damaged
     _look_for_all(table)
     results: list[ArchiveResult] = []
     while len(results) < _RUNS_MAX:

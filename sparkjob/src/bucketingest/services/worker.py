@@ -50,6 +50,7 @@ from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.services.protocol.records import HEARTBEAT
 from bucketingest.spec.job_report import Pin
 from bucketingest.storage import Storage
+from bucketingest.write.instants.taken_out import overtaken
 
 PRIORITY: Final = 10
 """Added to the niceness: the job goes first."""
@@ -150,7 +151,7 @@ class Tidy:
         ClusteringHolder(self.storage, lock.held, check).sweep()
         table = Guarded(self.storage, lock.held, check, running=self.running)
         cleaned = clean(table, self.retention)
-        damaged = damage_of_table(self.storage)
+        damaged = damage_of_table(self.storage, overtaken)
         archived = archive_old(table, self.archive, damaged)
         files = sum(each.files for each in cleaned.results)
         held = pins(cleaned.choice, archived[-1].pins if archived else (), self.retention, utc_now())

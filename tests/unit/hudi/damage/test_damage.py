@@ -18,11 +18,16 @@ from bucketingest.storage import Storage
 from support.tables.services.compactions import Written, compact, written
 
 
+def set_of_none(_: Storage) -> set[str]:
+    """No pipeline has marked an instant."""
+    return set()
+
+
 def look(storage: Storage, bytes_max: int = BYTES_MAX) -> DamageLook:
     timeline = Timeline.load(storage)
     view = load_file_view(storage, timeline)
     replaced = replaced_file_groups(storage, timeline)
-    return look_for_damage(storage, timeline, view, replaced, bytes_max=bytes_max)
+    return look_for_damage(storage, timeline, view, replaced, set_of_none, bytes_max=bytes_max)
 
 
 def files(storage: Storage) -> list[DataFile]:
@@ -96,7 +101,7 @@ def test_what_another_process_cleans_between_the_look_at_the_timeline_and_at_the
     assert compact(storage) == [End.COMPLETED]
     clean(Guarded(storage), Retention(versions=1))
     view = load_file_view(storage, before)
-    assert look_for_damage(storage, before, view, frozenset()).damaged == ()
+    assert look_for_damage(storage, before, view, frozenset(), set_of_none).damaged == ()
 
 
 def test_only_the_newest_commits_are_read_within_the_limit(given: Written) -> None:

@@ -24,6 +24,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.index.state.store import keeps_state
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import ROOT
+from bucketingest.write.instants.taken_out import overtaken
 from bucketingest.write.pipeline_names import NOT_PIPELINES, PIPELINE, pipeline_of
 from bucketingest.write.recovery.facts import FactReader, Facts
 
@@ -91,7 +92,7 @@ def read_snapshot(storage: Storage, *, instants: int) -> TableSnapshot:
     coordinated = _coordinated(storage)
     bucket_rules, unreadable_rules = _bucket_rules(storage)
     view, replaced = load_file_view(storage, timeline), replaced_file_groups(storage, timeline)
-    damage = look_for_damage(storage, timeline, view, replaced)
+    damage = look_for_damage(storage, timeline, view, replaced, overtaken)
     wanted = {each.file.instant for each in damage.damaged[:DAMAGED_SHOWN]}
     return TableSnapshot(
         table=table,

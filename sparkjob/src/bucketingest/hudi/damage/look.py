@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from bucketingest.hudi.damage.compare import Comparison, Damaged, NamedFile
 from bucketingest.hudi.naming import join
@@ -19,6 +19,11 @@ from bucketingest.storage.interface import Storage
 
 BYTES_MAX: Final = 1024**3
 """Of commits that one look reads, the newest first: they name some four million files."""
+
+ComesAgain: TypeAlias = Callable[[Storage], Collection[str]]
+"""Finds request times of deltacommits whose rows count as not in the table, as they come again in others, or have. Only
+pipelines know them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,7 @@ def look_for_damage(
     timeline: Timeline,
     view: FileView,
     replaced: Collection[Group],
+    comes_again: ComesAgain,
     *,
     only: Collection[Group] | None = None,
     bytes_max: int = BYTES_MAX,
@@ -49,20 +55,20 @@ def look_for_damage(
 
     `only`: the file groups that are compared; None: all. Opens each commit that may name a file of a newest slice: only
     commits on the active timeline. What seems damaged is looked at a second time, since another process may have
-    superseded and deleted it meanwhile. A file that a rollback deletes is not damaged: its rows are written again.
+    superseded and deleted it meanwhile. A file that a rollback deletes is not damaged, nor one of `comes_again`.
     Raises InvalidTable for a commit that cannot be read.
     """
     comparison = Comparison(view, replaced, only)
     since = _compare(storage, _concerned(timeline, view, only), comparison, bytes_max)
     found = comparison.damaged()
-    return DamageLook(_still_damaged(storage, found) if found else (), since)
+    return DamageLook(_still_damaged(storage, found, comes_again) if found else (), since)
 
 
-def damage_of_table(storage: Storage) -> tuple[Damaged, ...]:
+def damage_of_table(storage: Storage, comes_again: ComesAgain) -> tuple[Damaged, ...]:
     """The damaged files of the whole table. Lists it, and raises as `look_for_damage`."""
     timeline = Timeline.load(storage)
     view = load_file_view(storage, timeline)
-    return look_for_damage(storage, timeline, view, replaced_file_groups(storage, timeline)).damaged
+    return look_for_damage(storage, timeline, view, replaced_file_groups(storage, timeline), comes_again).damaged
 
 
 def _concerned(timeline: Timeline, view: FileView, only: Collection[Group] | None) -> tuple[Instant, ...]:
@@ -97,13 +103,14 @@ def _named(data: bytes, instant: Instant) -> Iterator[NamedFile]:
         yield NamedFile(path, file.size, file.rows, instant.request_time, completion_time)
 
 
-def _still_damaged(storage: Storage, damaged: Collection[Damaged]) -> tuple[Damaged, ...]:
+def _still_damaged(storage: Storage, damaged: Collection[Damaged], comes_again: ComesAgain) -> tuple[Damaged, ...]:
     timeline = Timeline.load(storage)
     view = load_file_view(storage, timeline, sorted({each.group[0] for each in damaged}))
     groups = {each.group for each in damaged}
     comparison = Comparison(view, replaced_file_groups(storage, timeline), groups)
     times, paths = {each.file.instant for each in damaged}, {each.file.path for each in damaged}
-    gone = rollback_targets(storage, timeline)  # a compaction may be carried out again after its rollback
+    # A compaction may be carried out again after its rollback.
+    gone = {*rollback_targets(storage, timeline), *comes_again(storage)}
     commits = (
         each
         for each in timeline.completed_commits

@@ -34,6 +34,7 @@ from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR, Decisions
 from bucketingest.services.protocol.records import End
 from bucketingest.write.instants.records import CommitDecision
+from bucketingest.write.instants.taken_out import overtaken
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ def choose_now(table: Guarded, retention: Retention) -> Choice:
     choice = choose(view, timeline, facts, retention, now)
     if choice.plan is None:
         return choice
-    damage = look_for_damage(table.storage, timeline, view, facts.replaced, only=choice.plan.groups)
+    damage = look_for_damage(table.storage, timeline, view, facts.replaced, overtaken, only=choice.plan.groups)
     return choose(view, timeline, replace(facts, damaged=damage.groups), retention, now) if damage.groups else choice
 
 

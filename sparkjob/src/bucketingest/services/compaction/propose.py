@@ -28,6 +28,7 @@ from bucketingest.services.merge.merge_group import MERGE_VERSION
 from bucketingest.services.protocol.records import OURS
 from bucketingest.storage import Storage
 from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.taken_out import overtaken
 from bucketingest.write.open_table import stored_schema
 from bucketingest.write.pipeline_names import pipelines
 
@@ -149,7 +150,8 @@ class TableNow:
         """Files that these file groups lack. Raises as `look_for_damage`."""
         if not groups:
             return ()
-        return look_for_damage(self.table.storage, self.timeline, self.view, self.replaced, only=groups).damaged
+        storage, timeline = self.table.storage, self.timeline
+        return look_for_damage(storage, timeline, self.view, self.replaced, overtaken, only=groups).damaged
 
     @property
     def known(self) -> frozenset[str]:

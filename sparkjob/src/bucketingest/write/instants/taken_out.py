@@ -29,7 +29,7 @@ from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import lost_in_archive, not_come_again
 from bucketingest.write.instants.records import CommitDecision
-from bucketingest.write.pipeline_names import PIPELINE
+from bucketingest.write.pipeline_names import PIPELINE, pipelines
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,12 @@ def mark_rolled_back(storage: Storage, journal: Journal, timeline: Timeline, nam
         journal.mark_overtaken(time, "another writer rolled it back after it was complete")
         log.error("rollback of a completed instant", extra={"instant": time})
     return marked
+
+
+def overtaken(storage: Storage) -> set[str]:
+    """Request times of all pipelines' instants that are marked: what they lack comes again in others, or has."""
+    journals = (Journal(storage, pipeline).objects_by_instant() for pipeline in pipelines(storage))
+    return {time for each in journals for time, objects in each.items() if "overtaken" in objects}
 
 
 def archived_unseen(storage: Storage, journal: Journal) -> set[str]:
