@@ -51,6 +51,13 @@ def test_what_only_looks_like_it_is_not(sql: str) -> None:
     assert why_spark(sql) is None
 
 
+@pytest.mark.parametrize(
+    "sql", ["/* a /* don't */ b */ SELECT 1 FROM source", "SELECT id -- don't\rFROM source", "/**//***/TABLE source"]
+)
+def test_a_comment_ends_where_sparks_ends(sql: str) -> None:
+    assert why_no_query(sql) is None
+
+
 @pytest.mark.parametrize("sql", [r"SELECT split(a, r'\') FROM source", r'SELECT split(a, R"(\") AS b FROM source'])
 def test_a_backslash_at_the_end_of_a_raw_text_does_not_keep_it_open(sql: str) -> None:
     assert why_no_query(sql) is None

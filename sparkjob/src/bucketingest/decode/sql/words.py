@@ -15,7 +15,7 @@ from bucketingest.spec.model import BucketIngestSpec
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
-      (?P<skip>--[^\n]*|/\*.*?\*/)
+      (?P<skip>--[^\r\n]*|/\*(?:[^*/]|\*(?!/)|/(?!\*)|/\*(?>.*?\*/))*+\*/)
     | (?P<text>[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
     | (?P<name>`(?:[^`]|``)+`)
     | (?P<word>[A-Za-z_][A-Za-z_0-9]*)
