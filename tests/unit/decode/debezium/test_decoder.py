@@ -411,6 +411,13 @@ def test_an_operation_that_the_source_has_is_none() -> None:
     assert "it has no op" in decoded.refused[0].why
 
 
+@pytest.mark.parametrize("short", [b"", b"null", b"{}", b"no event"])
+def test_a_short_message_before_a_usual_one_is_a_dead_letter_by_itself(short: bytes) -> None:
+    usual = written({"op": "c", "after": {"id": 1, "n": 2}})
+    decoded = decode("id BIGINT, n INT", short, usual)
+    assert ([each.number for each in decoded.refused], decoded.rows.num_rows) == ([0], 1)
+
+
 def test_a_message_that_is_cut_off_is_none_of_the_usual_ones() -> None:
     good = written({"op": "c", "after": {"id": 1}})
     decoded = decoder("id INT").decode(pa.array([good, good[:-1], good[:-20], good + b"}", good], pa.binary()))

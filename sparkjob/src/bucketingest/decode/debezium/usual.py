@@ -71,7 +71,8 @@ class Usual:
             return None
         if not message.startswith(head) or len(tail) < 2 * _WORD:
             return None
-        return cls(head, tail, schema or b"", frozenset(len(each) - each.rfind(_SOURCE) for each in others))
+        to_end = frozenset(len(each) - at for each in others if (at := each.rfind(_SOURCE)) >= 0)
+        return cls(head, tail, schema or b"", to_end)
 
     def find(self, messages: pa.BinaryArray, data: pa.Buffer, offsets: Places) -> Found:
         """The images of the messages that are so, with an `after`. `data`, `offsets`: the messages' text, and where
