@@ -17,7 +17,7 @@ from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import read_position
 from support.tables.instants.abandoned import plan_of
-from support.tables.other_writers import archive, commit, next_time, roll_back_completed
+from support.tables.other_writers import archive, commit, earlier, later, next_time, roll_back_completed
 from support.tables.table_runs import PIPELINE, Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -46,8 +46,12 @@ def archive_two(table: TestTable, *, forgotten: bool = False) -> tuple[Attempt, 
 def finish(table: TestTable, rollback: str, instant: str) -> None:
     """The other writer completes the rollback that it had requested."""
     create_inflight(table.storage, rollback, ROLLBACK)
-    content = RollbackMetadata(rollback, RollbackPlan(instant, DELTA_COMMIT, ())).encode(table.storage.absolute)
-    complete(table.storage, rollback, next_time(table, rollback), content, ROLLBACK)
+    complete(table.storage, rollback, next_time(table, rollback), named(table, rollback, instant), ROLLBACK)
+
+
+def named(table: TestTable, rollback: str, instant: str) -> bytes:
+    """Content of the completed rollback."""
+    return RollbackMetadata(rollback, RollbackPlan(instant, DELTA_COMMIT, ())).encode(table.storage.absolute)
 
 
 @FORGOTTEN
@@ -146,6 +150,30 @@ def test_one_that_is_archived_before_the_pipeline_looks_still_counts_once(
     last = table.attempt()
     assert last.start.verdict is StartVerdict.IN_STEP
     assert last.coordinator.position == offsets(3, 5)
+
+
+@FORGOTTEN
+def test_one_of_a_writer_whose_clock_is_behind_counts_though_it_seems_to_end_before_the_look(
+    table: TestTable, forgotten: bool
+) -> None:
+    table.attempt().go_on(*ALL[:2])
+    first, second = table.timeline().completed_commits
+    pending = later(second.request_time)
+    complete(
+        table.storage,
+        pending,
+        earlier(second.completion_time or ""),
+        named(table, pending, first.request_time),
+        ROLLBACK,
+    )
+    archive(table)
+    commit(table, CommitMetadata())
+    if forgotten:
+        Journal(table.storage, PIPELINE).forget([first.request_time])
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.go_on(*ALL)
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP
 
 
 @FORGOTTEN

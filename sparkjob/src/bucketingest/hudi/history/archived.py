@@ -19,6 +19,7 @@ from bucketingest.hudi.history.manifest import (
 )
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, ROLLBACK, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.timeline.instant_time import CLOCKS_DIFFER, format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import Storage
 
@@ -123,13 +124,14 @@ def archived_compactions(storage: Storage, first: str, since: str) -> set[str]:
 
 def archived_rollbacks(storage: Storage, first: str, since: str) -> list[bytes]:
     """Bytes of the completed files of archived rollbacks that were requested at `first` or later, and completed after
-    `since`.
+    `since`, or seem to have an hour before it: the clocks of other writers may be behind.
     """
+    after = since and format_time(parse_time(since) - CLOCKS_DIFFER)
     rows = _rows(storage, first, None, ["instantTime", "completionTime", "action", "metadata"])
     return [
         row["metadata"]
         for row in rows
-        if row["action"] == ROLLBACK and row["instantTime"] >= first and (row["completionTime"] or "") > since
+        if row["action"] == ROLLBACK and row["instantTime"] >= first and (row["completionTime"] or "") > after
     ]
 
 

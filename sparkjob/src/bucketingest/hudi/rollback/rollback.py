@@ -31,12 +31,11 @@ from bucketingest.hudi.timeline.instant import (
     Instant,
     State,
 )
-from bucketingest.hudi.timeline.instant_time import format_time, next_instant_time, parse_time
+from bucketingest.hudi.timeline.instant_time import CLOCKS_DIFFER, format_time, next_instant_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
 from bucketingest.storage.interface import Storage
 
 _REQUEST_ATTEMPTS_MAX = 8
-_CLOCKS_DIFFER = timedelta(hours=1)
 
 Lock = Callable[[], AbstractContextManager[object]]
 """Makes a context that holds the table's lock while it is entered."""
@@ -175,7 +174,7 @@ def rolled_back_since(storage: Storage, timeline: Timeline, time: str) -> frozen
     A rollback that began before its instant completed goes on, and deletes files that readers have seen: Hudi 1.2.0
     looks at the instant only before it plans. An hour is left for the clocks of other writers.
     """
-    before = format_time(parse_time(time) - _CLOCKS_DIFFER)
+    before = format_time(parse_time(time) - CLOCKS_DIFFER)
     ended = (each for each in timeline.instants if each.action == ROLLBACK and each.is_completed)
     ignored = frozenset(each.request_time for each in ended if (each.completion_time or "") < before)
     made_again = {each.request_time for each in timeline.completed_commits if each.action != DELTA_COMMIT}

@@ -16,6 +16,8 @@ TIME_LENGTH = 17
 
 _TIME = re.compile(r"\d{17}")
 _MILLISECOND = timedelta(milliseconds=1)
+CLOCKS_DIFFER = timedelta(hours=1)
+"""So much a time of another writer may be wrong, where rows are at stake."""
 
 
 def format_time(moment: datetime) -> str:
