@@ -87,7 +87,8 @@ class Memory:
     refusals: Refusals | None = None
     counts: Counts = field(default_factory=Counts)
     refused_jobs: dict[str, Refusal] = field(default_factory=dict)  # by role
-    wrote: tuple[str, Status] | None = None  # the version that the last write of a status made, and that status
+    wrote: tuple[str, Status] | None = None
+    """The version that the last write of a status made, and that status, if the API server did not store all of it."""
 
     def without_repeats(self, version: str, actions: Sequence[Action]) -> Sequence[Action]:
         """Without a write that has no effect: an older definition drops fields, which are then missed by each pass."""
@@ -251,7 +252,9 @@ class Passes:
         def wrote(action: Action, body: Object) -> None:
             self._inventory.take(body, quiet=True)
             if isinstance(action, WriteStatus):
-                memory.wrote = body["metadata"]["resourceVersion"], action.status
+                stored = self._inventory.get(resource.uid)
+                is_whole = stored is None or stored.status == action.status
+                memory.wrote = None if is_whole else (body["metadata"]["resourceVersion"], action.status)
                 memory.counts.note_status(resource.status, plan.status)
 
         try:

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from bucketingest.spec.model import KIND
 from bucketingest_operator.act import Actor
 from bucketingest_operator.decide.plan import Action, WriteStatus
@@ -108,8 +110,9 @@ class _Forgetful:
 
     upgrade_kept = True
 
-    def __init__(self) -> None:
+    def __init__(self, *dropped: str) -> None:
         self.writes = 0
+        self._dropped = dropped
 
     async def act(self, resource: Any, actions: Sequence[Action], wrote: Callable[[Action, Any], None]) -> None:
         for each in actions:
@@ -117,11 +120,14 @@ class _Forgetful:
                 self.writes += 1
                 body = _body(resource.uid, resource.namespace)
                 kept = each.status.to_document()
-                del kept["phase"]
-                wrote(each, {**body, "metadata": {**body["metadata"], "resourceVersion": "2"}, "status": kept})
+                for field in self._dropped:
+                    del kept[field]
+                version = "2" if self._dropped else str(1 + self.writes)
+                wrote(each, {**body, "metadata": {**body["metadata"], "resourceVersion": version}, "status": kept})
 
 
-def test_a_status_of_which_an_older_definition_drops_fields_is_written_once() -> None:
+@pytest.mark.parametrize("dropped", [("phase",), ()])
+def test_a_status_of_which_an_older_definition_drops_fields_is_written_once(dropped: tuple[str, ...]) -> None:
     async def run() -> None:
         inventory = Inventory(lambda _uid: None, lambda _uid: None)
         inventory.take(_body("one", "ingest"))
@@ -135,7 +141,7 @@ def test_a_status_of_which_an_older_definition_drops_fields_is_written_once() ->
             passes = Passes(
                 api, inventory, observer, queue, acts_in=lambda _namespace: True, metrics=metrics, restarts_max=10
             )
-            passes.actor = cast(Actor, actor := _Forgetful())
+            passes.actor = cast(Actor, actor := _Forgetful(*dropped))
             memory = Memory()
             counts = []
             for _ in range(6):
@@ -145,6 +151,7 @@ def test_a_status_of_which_an_older_definition_drops_fields_is_written_once() ->
                 counts.append(actor.writes)
         assert counts[-3] > 0
         assert counts[-3] == counts[-1], "each pass writes the status again"
+        assert (memory.wrote is not None) == bool(dropped), "of each resource a status that nobody needs"
 
     asyncio.run(run())
 

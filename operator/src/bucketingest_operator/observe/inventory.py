@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from bucketingest.spec.base import SpecModel
 from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.observe.readers import Unreadable
 from bucketingest_operator.observe.resource_reading import read_resource, table_of
@@ -49,6 +50,7 @@ class Inventory:
         self._rivals: dict[str, set[str]] = defaultdict(set)
         self._held: dict[str, Object | None] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
+        self._sections: dict[str, SpecModel] = {}
 
     def __len__(self) -> int:
         return len(self._resources)
@@ -92,12 +94,25 @@ class Inventory:
         if before is not None and not restored and not _newer(version, before.version):
             return
         found, table = read_resource(body, before, self._image), table_of(body)
+        if found.wanted is not None:
+            self._share(found.wanted.spec, "")
         self._resources[uid] = found
         if before is None:
             self._namespaces[found.namespace] += 1
         self._name_table(uid, table)
         if not quiet:
             self._changed(uid)
+
+    def _share(self, of: SpecModel, path: str) -> None:
+        """Keep sections of a spec once that are as in another spec: most are the defaults, and most of the memory."""
+        for name, section in vars(of).items():
+            if isinstance(section, SpecModel):
+                where = f"{path}.{name}"
+                if self._sections.get(where) == section:
+                    vars(of)[name] = self._sections[where]
+                else:
+                    self._sections[where] = section
+                    self._share(section, where)
 
     @contextmanager
     def holding(self, uid: str) -> Iterator[None]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bucketingest_operator.observe.inventory import Inventory
+from bucketingest_operator.observe.resource_reading import read_wanted
 from support.operator.observations import bucket_ingest
 
 
@@ -173,3 +174,22 @@ def test_forgetting_twice_is_forgetting_once() -> None:
     known.inventory.forget("a")
     assert known.removed == ["a"]
     assert len(known.inventory) == 0
+
+
+def test_what_specs_have_in_common_is_kept_once() -> None:
+    known = Known()
+    bodies = [body(uid, path=f"s3://lake/{uid}") for uid in ("a", "b", "c")]
+    bodies[1]["spec"] |= {"health": {"maxCommitLag": "7m"}}
+    specs = []
+    for each in bodies:
+        known.inventory.take(each)
+        found = known.inventory.get(each["metadata"]["uid"])
+        assert found is not None
+        assert found.wanted is not None
+        assert found.wanted == read_wanted(each)[0], "nothing of it is another's"
+        specs.append(found.wanted.spec)
+    first, other, last = specs
+    assert first.services is other.services is last.services
+    assert first.table is not last.table
+    assert first.table.lock is other.table.lock is last.table.lock
+    assert first.health is not other.health
