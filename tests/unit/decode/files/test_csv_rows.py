@@ -101,12 +101,32 @@ def test_another_encoding_is_read_as_it_is_or_refuses_the_file() -> None:
 
 
 @pytest.mark.parametrize("block", [64, 4 * 1024**2])
-@pytest.mark.parametrize("text", ['a,b\nc,"d', 'a,b\nc,"d\ne,f\n', 'c,"d\n' + "e,f\n" * 50, "a,b\n" * 50 + 'c,"d\ne,f'])
-def test_a_quote_that_is_never_closed_refuses_the_file(monkeypatch: pytest.MonkeyPatch, block: int, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('a,b\nc,"d', 2),
+        ('a,b\nc,"d\ne,f\n', 2),
+        ('c,"d\n' + "e,f\n" * 50, 1),
+        ("a,b\n" * 50 + 'c,"d\ne,f', 51),
+        ('"a\na","b"\nc,"d\n' + "e,f\n" * 50, 3),
+    ],
+)
+def test_a_quote_that_is_never_closed_refuses_the_file(
+    monkeypatch: pytest.MonkeyPatch, block: int, text: str, line: int
+) -> None:
     """Else the rest of the file would be a value."""
     monkeypatch.setattr(csv_rows, "_BLOCK_BYTES", block)
-    with pytest.raises(BadFile, match="is no CSV"):
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", block)
+    with pytest.raises(BadFile, match=f"line {line}: .*quote .* not closed"):
         parts(text.encode(), TEXTS)
+
+
+def test_a_record_that_is_too_long_refuses_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_rows, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", 100)
+    for text, line in ((b"a,b\n" + b"c" * 400, "line 2: "), (b'a,b\n"c"' + b',"d"' * 100, "")):
+        with pytest.raises(BadFile, match=f"is no CSV: {line}a record of more than 4 MiB"):
+            parts(text, TEXTS)
 
 
 @pytest.mark.parametrize("block", [16, 4 * 1024**2])
@@ -148,7 +168,7 @@ def test_text_behind_quotes_is_found_as_pythons_strict_reader_finds_it(pieces: l
         list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True))
     except csv.Error as error:
         expected = str(error)
-    assert bool(found) == ("expected after" in expected)
+    assert ("behind the quote" in found, "not closed" in found) == ("expected after" in expected, "end" in expected)
 
 
 def test_with_an_escape_a_doubled_quote_is_text_behind_a_quote() -> None:

@@ -136,7 +136,8 @@ class CsvReader:
                 ),
             )
         except pa.ArrowInvalid as error:
-            raise BadFile(f"is no CSV: {error}") from None
+            wrong = "a record of more than 4 MiB" if "straddl" in str(error) else error
+            raise BadFile(f"is no CSV: {wrong}") from None
 
     def _rows(
         self, batch: pa.RecordBatch, names: Sequence[str], numbers: _Numbers
@@ -278,11 +279,14 @@ class Quotes:
         end = self._end_of_fields(text) if has_quote else max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
         self._line += text.count(b"\n", 0, end)
         self._rest = text[end:]
+        if len(self._rest) > _BLOCK_BYTES:
+            raise BadFile(f"is no CSV: line {self._line}: a record of more than 4 MiB, or a quote that is not closed")
 
     def end(self) -> None:
-        """There is no more. Raises BadFile."""
+        """There is no more, and the last was a line feed. Raises BadFile."""
         if self._rest:
             self._end_of_fields(self._rest)
+            raise BadFile(f"is no CSV: line {self._line}: a quote is opened and not closed before the file's end")
 
     def _end_of_fields(self, text: bytes) -> int:
         """Of those that are whole. Raises BadFile unless the rest is the start of one."""
