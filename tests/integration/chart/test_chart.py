@@ -13,6 +13,7 @@ import yaml
 from cryptography import x509
 
 from bucketingest.spec.crd import custom_resource_definition
+from bucketingest.spec.reading.yaml_documents import read_documents
 from bucketingest_operator import webhook as webhook_server
 from bucketingest_operator.kube.leadership import LEASE_NAME
 from bucketingest_operator.main import parse_options
@@ -75,6 +76,13 @@ def rules(manifests: list[Manifest], *kinds: str) -> list[dict[str, Any]]:
 def test_helm_finds_nothing_wrong(tmp_path: Path, values: Manifest) -> None:
     done = helm(tmp_path, "lint", values)
     assert not done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
+def test_no_object_has_a_key_twice_which_strict_readers_refuse(tmp_path: Path, values: Manifest) -> None:
+    found = read_documents(helm(tmp_path, "template", values).stdout, "the chart")
+    assert found
+    assert [problem for each in found for problem in each.problems] == []
 
 
 def test_the_definition_is_the_one_of_the_spec_model_and_outlives_the_release(tmp_path: Path) -> None:
