@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,31 @@ def test_a_partition_that_another_process_added_meanwhile_is_no_error(glue: Any,
     assert table is not None
     connection.add(table, {("b",): f"file:{tmp_path}/b", ("c",): f"file:{tmp_path}/c"})
     assert connection.partitions(table) == {("a",), ("b",), ("c",)}
+
+
+def test_a_table_that_someone_made_since_the_look_is_looked_at_before_it_is_changed(glue: Any, tmp_path: Path) -> None:
+    TABLE.write(tmp_path, SCHEMA, ("a",))
+
+    def made_late(**_: Any) -> None:
+        with suppress(ClientError):
+            theirs = {"Name": "orders_ro", "Parameters": {"theirs": "1"}, "StorageDescriptor": {"Columns": []}}
+            glue.create_table(DatabaseName="lake", TableInput=theirs)
+
+    def opened() -> GlueConnection:
+        connection = GlueConnection.open("eu-west-1", "lake")
+        connection._client.meta.events.register_first("before-parameter-build.glue.CreateTable", made_late)
+        return connection
+
+    storage = open_storage(str(tmp_path))
+    state = TableState.read(storage)
+    assert state is not None
+    with pytest.raises(CatalogUnavailable, match="AlreadyExists"):
+        sync_table(storage, state, HudiTarget("", opened, "orders", "all"))
+    left = glue.get_table(DatabaseName="lake", Name="orders_ro")["Table"]
+    assert left["Parameters"] == {"theirs": "1"}
+    assert not glue.get_partitions(DatabaseName="lake", TableName="orders_ro")["Partitions"]
+    with pytest.raises(CatalogRefused, match="no Hudi table"):
+        sync(storage)
 
 
 def test_a_table_of_others_and_a_missing_database_are_refused(glue: Any, tmp_path: Path) -> None:

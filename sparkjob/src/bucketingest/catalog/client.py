@@ -29,7 +29,9 @@ class CatalogClient(Protocol):
         ...
 
     def create(self, table: CatalogTable) -> None:
-        """Register a new table. The catalog deletes no data with it."""
+        """Register a new table. The catalog deletes no data with it. Raises CatalogUnavailable if someone made one of
+        this name since `find`: the next try looks whose it is.
+        """
         ...
 
     def alter(self, table: CatalogTable) -> None:

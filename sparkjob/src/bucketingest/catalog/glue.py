@@ -17,6 +17,7 @@ from bucketingest.catalog.wanted import OUTPUT_FORMAT, SERDE, CatalogPartition, 
 
 _TRANSIENT: Final = frozenset(
     {
+        "AlreadyExistsException",  # a table that someone made since the look: the next try looks whose it is
         "ConcurrentModificationException",
         "InternalServiceException",
         "OperationTimeoutException",
@@ -93,7 +94,7 @@ class GlueConnection:
             "StorageDescriptor": _storage(table, table.location),
             "PartitionKeys": _fields(table.partition_keys),
         }
-        self._call(table.name, self._client.create_table, "AlreadyExistsException", TableInput=given)
+        self._call(table.name, self._client.create_table, TableInput=given)
 
     def alter(self, table: CatalogTable) -> None:
         """See `CatalogClient`."""

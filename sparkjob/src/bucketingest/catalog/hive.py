@@ -88,7 +88,7 @@ class HiveConnection:
             partitionKeys=_fields(table.partition_keys),
             parameters=dict(table.parameters),
         )
-        self._call(f"table {table.name}", lambda: self._client.create_table(raw), ttypes.AlreadyExistsException)
+        self._call(f"table {table.name}", lambda: self._client.create_table(raw))
 
     def alter(self, table: CatalogTable) -> None:
         """See `CatalogClient`."""
