@@ -5,6 +5,7 @@ database.
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -21,6 +22,7 @@ from bucketingest.stream.errors import KeyUnknown
 from bucketingest.stream.source.sources import first_key
 
 log = logging.getLogger(__name__)
+_IMMUTABLE: Final = " (it is immutable: delete the BucketIngest and make it again with them; there is no table yet)"
 
 
 def with_record_key(
@@ -88,10 +90,12 @@ def _of_message(resource: BucketIngest, session: SparkSession) -> tuple[str, ...
     if key is None:
         raise KeyUnknown(
             "spec.table.recordKey is absent, and no message of the topic has a key: wait for the first one, or "
-            "name the columns there. A table without a primary key has none: it cannot be mirrored"
+            f"name the columns there{_IMMUTABLE}. A table without a primary key has none: it cannot be mirrored"
         )
     if not (names := key_names(key)):
         wrong = "is absent, and the key of a message is no JSON object"
-        allowed = "the key's columns; or Debezium's key.converter org.apache.kafka.connect.json.JsonConverter"
+        allowed = (
+            f"the key's columns{_IMMUTABLE}; or Debezium's key.converter org.apache.kafka.connect.json.JsonConverter"
+        )
         raise SpecError([Problem("spec.table.recordKey", wrong, allowed)])
     return names
