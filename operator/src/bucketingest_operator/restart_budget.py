@@ -50,7 +50,7 @@ class RestartBudget:
     slowness may cost time, and never lets more drivers stop.
 
     The default image is that of the operator's start, so a new one comes to all pipelines at once: until one has
-    committed with it, one at a time is checked and restarted.
+    committed with it, one at a time is checked and restarted, and has its turn until it commits, is idle or is late.
 
     Args:
         limit: Restarts at the same time.
@@ -119,8 +119,15 @@ class RestartBudget:
             self._take(seen.resource, last.number)
         elif _is_checked(seen, plan) and not _waits(status):
             self._take(seen.resource, _CHECK)
-        elif before is None or _is_back(before, last, status):
+        elif before is None or (_is_back(before, last, status) and not self._awaits_commit(before, status)):
             self._release(uid)
+
+    def _awaits_commit(self, slot: _Slot, status: Status) -> bool:
+        """Whether it may still show that the default image works: ready it is before it has written anything."""
+        if self._default_is_proven or not slot.by_default or slot.attempt == _CHECK or status.phase == "Idle":
+            return False
+        trial = None if status.upgrade is None else status.upgrade.trial
+        return trial is not None and trial.failed_at is None
 
     def forget(self, uid: str) -> None:
         """The resource no longer exists."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bucketingest.spec.status import Attempt, Condition, Status, UpgradeStatus
+from bucketingest.spec.status import Attempt, Condition, Status, Trial, UpgradeStatus
 from bucketingest_operator.decide.plan import Action, CreatePreflight, Plan
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
@@ -162,6 +162,36 @@ def test_a_default_image_that_none_has_committed_with_comes_to_one_pipeline_firs
     note_default("b", replace_upgrade(status("SpecChanged", None), UpgradeStatus(attempt=2, digest=digest(wanted))))
     assert woken == ["d"]
     assert not budget.full(replace(named("d"), has_default_image=True))
+
+
+def test_a_ready_driver_that_has_input_and_has_not_committed_with_the_default_image_keeps_its_turn() -> None:
+    clock = Clock()
+    budget = RestartBudget(10, lambda _uid: None, clock=clock)
+    other = replace(named("b"), has_default_image=True)
+
+    def decided(status: Status, failed_at: datetime | None = None) -> None:
+        trial = Trial(digest="new", generation=1, attempt=2, until=STARTED, failedAt=failed_at)
+        upgrade = UpgradeStatus(attempt=1, digest="of the image before", trial=trial)
+        given = replace(named("a"), has_default_image=True)
+        plan = Plan((), replace_upgrade(status, upgrade), timedelta(seconds=5))
+        budget.note(replace(well(), resource=given), plan)
+
+    decided(STOPPING)
+    decided(DONE)
+    assert budget.full(other), "a bad image would stop one pipeline after the other"
+    assert not budget.full(named("c"))
+    clock.now += SLOT_SECONDS
+    assert not budget.full(other), "not for ever"
+    for released in (DONE.model_copy(update={"phase": "Idle"}), status("SpecChanged", None, phase="Suspended")):
+        clock.now += SLOT_SECONDS
+        decided(STOPPING.model_copy(update={"attempts": (Attempt(number=int(clock.now), outcome="SpecChanged"),)}))
+        assert budget.full(other)
+        decided(released)
+        assert not budget.full(other), "without input nothing can be committed"
+    clock.now += SLOT_SECONDS
+    decided(STOPPING.model_copy(update={"attempts": (Attempt(number=int(clock.now), outcome="SpecChanged"),)}))
+    decided(DONE, failed_at=STARTED)
+    assert not budget.full(other), "it went back to the image before"
 
 
 def replace_upgrade(given: Status, upgrade: UpgradeStatus) -> Status:
