@@ -17,7 +17,7 @@ from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import read_position
 from support.tables.instants.abandoned import plan_of
-from support.tables.other_writers import archive, commit, earlier, later, next_time, roll_back_completed
+from support.tables.other_writers import archive, commit, earlier, later, next_time, plan_clean, roll_back_completed
 from support.tables.table_runs import PIPELINE, Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -177,8 +177,13 @@ def test_one_of_a_writer_whose_clock_is_behind_counts_though_it_seems_to_end_bef
 
 
 @FORGOTTEN
-def test_one_that_is_archived_between_two_looks_of_a_running_attempt_counts(table: TestTable, forgotten: bool) -> None:
+@pytest.mark.parametrize("old_clean", [False, True], ids=["", "an old clean stays on the timeline"])
+def test_one_that_is_archived_between_two_looks_of_a_running_attempt_counts(
+    table: TestTable, forgotten: bool, old_clean: bool
+) -> None:
     attempt = table.attempt()
+    if old_clean:
+        plan_clean(table, "another")
     attempt.go_on(*ALL[:2])
     first = table.timeline().completed_commits[0].request_time
     roll_back_completed(table, first)

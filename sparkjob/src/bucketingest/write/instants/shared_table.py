@@ -53,6 +53,7 @@ class SharedTable:
         self._audited: set[str] | None = None
         self._audited_cleans: frozenset[str] = frozenset()
         self._first_active, self._newest_seen = "", ""
+        self._oldest_write: str | None = None
         self._oldest = ""
         self.schema: AvroSchema = opened.avro_schema
         """The table's columns, also those that other writers added meanwhile, without meta columns."""
@@ -114,9 +115,16 @@ class SharedTable:
         """Request times that rollbacks name which completed, and were archived, since the last look."""
         if self._audited is None:
             return rolled_back_unseen(self._storage, self._journal)
-        if min(timeline.times, default="") == self._first_active:
+        if not self._was_archived(timeline):
             return set()
         return named_by(archived_rollbacks(self._storage, self._first_active, self._newest_seen))
+
+    def _was_archived(self, timeline: Timeline) -> bool:
+        """Whether an archival has been at work since the last look. It takes the oldest completed write, and may leave
+        cleans that are older, and what has a savepoint.
+        """
+        taken = self._oldest_write is not None and self._oldest_write not in timeline.times
+        return taken or min(timeline.times, default="") != self._first_active
 
     def _audit(self, timeline: Timeline) -> set[str]:
         first, newest = min(timeline.times, default=""), max(timeline.times, default="")
@@ -124,7 +132,7 @@ class SharedTable:
         if self._audited is None:
             self._audited = self._journal.audited()
             archived = archived_unseen(self._storage, self._journal)
-        elif first != self._first_active:  # an archival has been at work
+        elif self._was_archived(timeline):
             archived = archived_compactions(self._storage, self._first_active, self._newest_seen)
         cleans = [each for each in completed_cleans(timeline) if each.request_time not in self._audited_cleans]
         overtaken = audit(
@@ -133,6 +141,7 @@ class SharedTable:
         self._audited = set(timeline.compactions)
         self._audited_cleans = frozenset(each.request_time for each in completed_cleans(timeline))
         self._first_active, self._newest_seen = first, newest
+        self._oldest_write = next((each.request_time for each in timeline.writes if each.is_completed), None)
         return overtaken
 
     def fold_in(self, timeline: Timeline) -> None:
@@ -176,6 +185,7 @@ class SharedTable:
         self.partitions.update(partition_path for partition_path, _ in file_groups)
         self._folded |= {instant}
         self._known |= {instant}
+        self._oldest_write = self._oldest_write or instant
 
 
 def _times(timeline: Timeline, action: str) -> frozenset[str]:
