@@ -26,7 +26,7 @@ from bucketingest.decode.files.text_values import column_of_text, text_of
 
 _BLOCK_BYTES: Final = 4 * 1024**2
 _UTF8: Final = "utf-8"
-_MARK: Final = bytes(0x1E + each % 2 for each in os.urandom(64))
+_MARK: Final = b"\x1e" + os.urandom(8).hex().encode()
 """No file can have it."""
 
 
