@@ -224,16 +224,16 @@ class FilesReport(_Report):
 class RefusedSchema(_Report):
     """A schema of a registry all of whose messages are dead letters."""
 
-    id: int
+    id: _Count
     reason: _Text
 
 
 class SchemasReport(_Report):
     """Schemas that messages are written with, since the start of the process."""
 
-    refused_schemas: int = Field(default=0, description="Those whose messages are all dead letters.")
-    refused: tuple[RefusedSchema, ...] = Field(default=(), description="The first ten of them.")
-    growths: int = Field(default=0, description="How often the table's columns became more, or wider.")
+    refused_schemas: _Count = Field(default=0, description="Those whose messages are all dead letters.")
+    refused: tuple[RefusedSchema, ...] = Field(default=(), max_length=LISTED_MAX, description="The first ten of them.")
+    growths: _Count = Field(default=0, description="How often the table's columns became more, or wider.")
     last_growth: _Text | None = Field(default=None, description="The schemas of the last time, and what was new.")
 
 

@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -15,12 +16,19 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
 
 from bucketingest.spec.job_report import (
+    CatalogReport,
+    CompactionWork,
+    DamagedFile,
     FilesReport,
     InflightReport,
     LagReport,
+    Pin,
     ProgressReport,
+    RefusedSchema,
+    SchemasReport,
     ServicesReport,
     SourceReport,
+    StateReport,
     UnknownColumn,
 )
 from bucketingest_operator.counts import Counts
@@ -50,6 +58,19 @@ _WHOLE: Final = report(
         home="inline",
         too_large="a file group",
         why="small",
+        last_compaction="20261121115950000",
+        last_compaction_at=NOW,
+        small_groups=1,
+        pins=(Pin(service="clean", by="an instant", seconds=1),),
+        damage=(DamagedFile(file="f", file_group="g", instant="i", problem="p"),),
+        job=CompactionWork(compaction="20261121115950000", number=1, round=1, chunks=1, size=1),
+    ),
+    schemas=SchemasReport(
+        refused_schemas=1, refused=(RefusedSchema(id=1, reason="r"),), growths=1, last_growth="a column"
+    ),
+    catalogs=(CatalogReport(catalog="hive", behind_since=NOW, failures=1, problem="away"),),
+    state=StateReport(
+        keys=1, state_bytes=1, file_groups=1, loaded_keys=1, unloaded_partitions=1, new_keys_in_logs=False
     ),
     files=FilesReport(
         changed_files=1, changed=("a",), unknown_columns=1, unknown=(UnknownColumn(column="c", file="f"),)
@@ -61,8 +82,8 @@ _WHOLE: Final = report(
         answering_seconds=0,
         unanswered_seconds=9,
         problem="away",
-        open_transaction_seconds=None,
-        open_transaction=None,
+        open_transaction_seconds=1,
+        open_transaction="t-0",
     ),
 ).model_dump(mode="json", by_alias=True)
 
@@ -97,8 +118,19 @@ _FORGED: Final = {
     "a text": json.dumps("\x1b[2J" * 10_000),
     "digits": "9" * 4000,
     "a list": json.dumps(["x"] * 10_000),
-    "objects": json.dumps([{"column": "c", "file": "f"}] * 10_000),
+    "more of the same": "",
 }
+
+
+def test_no_field_of_a_report_is_left_out_below() -> None:
+    empty = [place for place in _places(_WHOLE) if _at(_WHOLE, place) in (None, [], {})]
+    assert not empty
+
+
+def _at(found: Any, place: tuple[Any, ...]) -> Any:
+    for step in place:
+        found = found[step]
+    return found
 
 
 @pytest.mark.parametrize("forged", _FORGED)
@@ -108,11 +140,16 @@ def test_every_field_of_a_report_is_short_and_plain_and_fits_the_status(place: t
     at = whole
     for step in place[:-1]:
         at = at[step]
+    more = json.dumps(at[place[-1]] * 1000 if isinstance(at[place[-1]], list) else at[place[-1]])
     at[place[-1]] = "HERE"
     try:
-        said = ProgressReport.model_validate_json(json.dumps(whole).replace('"HERE"', _FORGED[forged]))
+        said = ProgressReport.model_validate_json(json.dumps(whole).replace('"HERE"', _FORGED[forged] or more))
     except ValidationError:
         return
+    found = json.loads(said.model_dump_json())
+    assert all(
+        abs(each) <= 2**53 for each in map(partial(_at, found), _places(found)) if isinstance(each, (int, float))
+    )
     assert "\\u001b" not in said.model_dump_json()
     assert len(said.model_dump_json()) < 20_000
     reconcile(replace(well(), contact=Contact(said)))

@@ -20,7 +20,7 @@ from bucketingest.decode.kafka.message import VALUE
 from bucketingest.decode.registered.subjects import writer_schema
 from bucketingest.decode.registered.wire_format import UnknownSchemaIds, WriterSchema
 from bucketingest.registry.lookups import KEPT_MAX, NEW_MAX, SchemaLookups
-from bucketingest.spec.job_report import RefusedSchema, SchemasReport
+from bucketingest.spec.job_report import LISTED_MAX, RefusedSchema, SchemasReport
 from bucketingest.stream.errors import SchemaRefused
 from bucketingest.stream.source.columns_schema import ColumnsSchema
 from bucketingest.stream.source.messages import MessageDecoder, ids_in
@@ -31,7 +31,6 @@ from bucketingest.write.rows.write_status import WriteStatus
 log = logging.getLogger(__name__)
 
 _ROUNDS_MAX: Final = 3
-_NAMED_MAX: Final = 10
 _IDS_MAX: Final = KEPT_MAX + NEW_MAX + 1
 
 Write = Callable[[MessageDecoder], Sequence[WriteStatus]]
@@ -122,7 +121,7 @@ class RegisteredMessages:
         return SchemasReport(
             refused_schemas=len(self._refused),
             refused=tuple(
-                RefusedSchema(id=each, reason=why) for each, why in islice(self._refused.items(), _NAMED_MAX)
+                RefusedSchema(id=each, reason=why) for each, why in islice(self._refused.items(), LISTED_MAX)
             ),
             growths=len(growths),
             last_growth=growths[-1] if growths else None,
