@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.stream import foreach_batch, micro_batch
 from bucketingest.stream.files import writing
-from bucketingest.stream.micro_batch import WARM_UP, warm_up, write_micro_batch, write_packed
+from bucketingest.stream.micro_batch import WARM_UP, warm_up, write_micro_batch, write_packed, write_traced
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
@@ -30,12 +31,18 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[WriteStatus
         seen.append((rows._jdf.queryExecution().executedPlan().toString(), statuses))
         return statuses
 
+    def recording_traced(rows: DataFrame, traced: Callable[[], DataFrame], plan: WritePlan) -> list[WriteStatus]:
+        statuses = write_traced(rows, traced, plan)
+        seen.append((rows._jdf.queryExecution().executedPlan().toString(), statuses))
+        return statuses
+
     def recording_files(rows: DataFrame, plan: WritePlan) -> list[WriteStatus]:
         statuses = write_packed(rows, plan)
         seen.append((rows._jdf.queryExecution().executedPlan().toString(), statuses))
         return statuses
 
     monkeypatch.setattr(foreach_batch, "write_micro_batch", recording)
+    monkeypatch.setattr(foreach_batch, "write_traced", recording_traced)
     monkeypatch.setattr(writing, "write_packed", recording_files)
     return seen
 
