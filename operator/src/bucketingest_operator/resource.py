@@ -27,6 +27,7 @@ class Resource:
     Attributes:
         wanted: The parsed resource; None if it cannot be used, and then `problems` says why.
         has_default_image: Its own spec names no image: that of `wanted` is the operator's.
+        suspends: Whether its spec says `suspend`, also if the rest of it cannot be used.
         unknown: Fields of the spec that this version does not know and ignores.
         status: As the operator wrote it; empty if there is none or it cannot be read.
         version: `metadata.resourceVersion`. A status is written only if the version is still this one.
@@ -46,6 +47,7 @@ class Resource:
     status: Status = field(default_factory=Status)
     unknown: tuple[str, ...] = ()
     has_default_image: bool = False
+    suspends: bool = False
 
     @property
     def started(self) -> bool:

@@ -89,7 +89,8 @@ class Pass:
     @property
     def suspended(self) -> bool:
         """Whether the resource asks for no driver, even if the rest of its spec is wrong."""
-        return self.resource.wanted is not None and self.resource.wanted.spec.suspend
+        wanted = self.resource.wanted
+        return self.resource.suspends if wanted is None else wanted.spec.suspend
 
     @property
     def alive(self) -> tuple[Driver, ...]:

@@ -62,6 +62,7 @@ def read_resource(body: Object, before: Resource | None = None, image: str = "")
         status=read_status(body.get("status")),
         unknown=unknown,
         has_default_image=has_default,
+        suspends=isinstance(spec := body.get("spec"), Mapping) and spec.get("suspend") is True,
     )
 
 

@@ -167,6 +167,17 @@ def test_too_many_failures_within_the_window_stall() -> None:
     assert condition(reconcile(outage), "Stalled").status == "False"
 
 
+def test_a_spec_that_cannot_be_used_suspends_all_the_same() -> None:
+    problems = (Problem("spec.table.path", "is missing"),)
+    plan = reconcile(after(well(), wanted=None, problems=problems, suspends=True))
+    assert "DeleteDriver" in kinds(plan)
+    assert plan.status.attempts is not None
+    assert plan.status.attempts[-1].outcome == "Suspended"
+    plan = reconcile(after(ended("Suspended", 100), wanted=None, problems=problems, suspends=True))
+    assert "StartAttempt" not in kinds(plan)
+    assert condition(plan, "Stalled").reason == "SpecInvalid"
+
+
 def test_a_spec_that_cannot_be_used_stalls_a_stopped_pipeline_and_leaves_a_running_one_alone() -> None:
     problems = (Problem("spec.table.path", "is missing"),)
     assert kinds(reconcile(after(well(), wanted=None, problems=problems))) == ["WriteStatus"]

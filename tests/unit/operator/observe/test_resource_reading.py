@@ -103,6 +103,15 @@ def with_preflight(wanted: BucketIngest) -> BucketIngest:
     return wanted.model_copy(update={"spec": wanted.spec.model_copy(update={"upgrade": upgrade})})
 
 
+@pytest.mark.parametrize("suspend", [True, False, "true", None])
+def test_whether_it_is_suspended_is_known_even_of_a_spec_that_is_wrong(suspend: Any) -> None:
+    wrong = {**bucket_ingest().spec.to_document(), "commit": {"interval": "0s"}, "suspend": suspend}
+    found = read_resource(body(wrong))
+    assert found.wanted is None
+    assert found.suspends == (suspend is True)
+    assert not read_resource(body([])).suspends
+
+
 def test_the_table_is_known_even_of_a_spec_that_is_wrong() -> None:
     assert table_of(body({"table": {"path": "s3a://lake/orders/"}, "source": 1})) == "s3://lake/orders"
     for spec in ({}, {"table": 1}, {"table": {"path": 7}}, "text"):
