@@ -12,7 +12,7 @@ from bucketingest.decode.avro.column_types import columns_of
 from bucketingest.decode.avro.exact import ExactDecoder
 from bucketingest.decode.avro.growth import grown, left_out, lenient
 from bucketingest.decode.avro.resolution import resolved
-from bucketingest.decode.avro.schema import read_reader, read_writer
+from bucketingest.decode.avro.schema import UnreadableSchema, read_reader, read_writer
 from support.decoding.registered_avro import decode, decoder, encoded
 
 
@@ -324,3 +324,31 @@ def test_a_column_that_came_while_the_job_ran_has_the_default_that_it_has_after_
         decoded = decode(decoder(json.loads(text), {1: writer}), encoded(writer, {"id": "a"}))
         assert decoded.refused == []
         assert decoded.rows.to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        ({"name": "a", "type": [["null", "int"]]}, "has a union inside a union"),
+        ({"name": "a", "type": ["null", {"type": ["null", "int"]}]}, "has a union inside a union"),
+        ({"name": "a", "type": "int", "aliases": "b"}, "has aliases that are no list"),
+        ({"name": "a", "type": "int", "aliases": [1]}, "has 1 in the place of a name"),
+        ({"name": None, "type": "Nope"}, "has None in the place of a name"),
+        ({"name": "b", "type": {"type": "record", "name": "R", "namespace": 5, "fields": []}}, "has 5 in the place of"),
+        ({"name": "id", "type": "float"}, "has the column id twice"),
+    ],
+)
+def test_a_registry_that_takes_anything_may_have_what_is_no_schema(field: Any, why: str) -> None:
+    """Its messages are dead letters: the job goes on."""
+    reader = lenient(json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}))
+    writer = json.dumps({"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}, field]})
+    for look in (grown, left_out):
+        with pytest.raises(UnreadableSchema, match=why):
+            look(reader, writer)
+
+
+def test_aliases_that_are_null_are_none() -> None:
+    field = {"name": "a", "type": "int", "aliases": None}
+    assert columns(lenient(json.dumps({"type": "record", "name": "r", "aliases": None, "fields": [field]}))) == {
+        "a": pa.int32()
+    }

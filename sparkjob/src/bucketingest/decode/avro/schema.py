@@ -115,9 +115,9 @@ class _Names:
 
     def _definition(self, schema: dict[str, Any], namespace: str) -> dict[str, Any]:
         space, _, name = schema["name"].rpartition(".")
-        space = space or schema.get("namespace", namespace)
+        space = _text(space or schema.get("namespace", namespace) or "")
         full_name = f"{space}.{name}" if space else name
-        found = self._known[full_name] = dict(schema)
+        found = self._known[full_name] = _with_aliases(dict(schema))
         self._unfinished.add(full_name)
         if schema["type"] == "record":
             found["fields"] = self._fields(schema["fields"], space)
@@ -132,16 +132,16 @@ class _Names:
         found: AvroFields = []
         names: dict[str, str] = {}
         for field in fields:
-            name = field["name"]
+            name = _text(field["name"])
             try:
                 kind = self.written(field["type"], namespace)
             except UnreadableSchema as error:
                 error.path.append(name)
                 raise
             kept: dict[str, Any] = {key: field[key] for key in ("default", "aliases") if key in field}
-            found.append({"name": name, "type": kind, **kept})
-            other = names.setdefault(name.lower(), name)
-            if not self._any_type and len(names) < len(found):
+            found.append(_with_aliases({"name": name, "type": kind, **kept}))
+            other = names.setdefault(name if self._any_type else name.lower(), name)
+            if len(names) < len(found):
                 raise UnreadableSchema(same_names(other, name))
         if not found and not self._any_type:
             raise UnreadableSchema("has a record without fields")
@@ -154,7 +154,10 @@ class _Names:
                 raise UnreadableSchema("has a union without a type")
             if len(others) > 1 and not self._unions:
                 raise UnreadableSchema("has a union of several types")
-        return ["null" if branch in _NULLS else self.written(branch, namespace) for branch in branches]
+        written = ["null" if branch in _NULLS else self.written(branch, namespace) for branch in branches]
+        if any(isinstance(each, list) for each in written):
+            raise UnreadableSchema("has a union inside a union")
+        return written
 
     def _named(self, name: str, namespace: str) -> dict[str, Any]:
         full_name = f"{namespace}.{name}" if namespace and "." not in name else name
@@ -165,3 +168,21 @@ class _Names:
         if full_name in self._unfinished and not self._any_type:
             raise UnreadableSchema(f"has the type {name} inside itself, which no column can be,")
         return self._known[full_name]
+
+
+def _text(name: Any) -> str:
+    if not isinstance(name, str):
+        raise UnreadableSchema(f"has {name!r} in the place of a name")
+    return name
+
+
+def _with_aliases(named: dict[str, Any]) -> dict[str, Any]:
+    """With none instead of null."""
+    aliases = named.get("aliases", [])
+    if aliases is None:
+        return {key: value for key, value in named.items() if key != "aliases"}
+    if not isinstance(aliases, list):
+        raise UnreadableSchema("has aliases that are no list")
+    for each in aliases:
+        _text(each)
+    return named
