@@ -115,6 +115,7 @@ POOLS: Final[Mapping[str, tuple[Any, ...]]] = {
         [{"hive": {"database": "a", "uri": "thrift://h:1"}}],
         [{"hive": {"database": "a", "uri": "thrift://h:1"}, "glue": {"database": "a"}}],
         [{"glue": {"database": "a"}}, {"iceberg": {"type": "glue", "database": "a"}}],
+        [{"glue": {"database": "a", "catalogId": "123456789012"}}, {"iceberg": {"type": "glue", "database": "a"}}],
         [
             {"hive": {"database": "a", "uri": "thrift://h:1"}},
             {"iceberg": {"type": "hive", "database": "a", "uri": "thrift://h:1"}},

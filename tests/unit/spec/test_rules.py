@@ -25,6 +25,11 @@ def test_an_iceberg_table_elsewhere_or_with_another_name_is_no_clash(problems: F
     assert problems({"spec.catalogs": [{"hive": METASTORE}, {"iceberg": iceberg}]}) == []
 
 
+def test_an_iceberg_table_beside_one_in_glue_of_a_named_account_is_no_clash(problems: Find) -> None:
+    glue = {"region": "eu-west-1", "catalogId": "123456789012", "database": "lake"}
+    assert problems({"spec.catalogs": [{"glue": glue}, {"iceberg": {"type": "glue", "database": "lake"}}]}) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -223,7 +223,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "must each have exactly one of hive, glue, iceberg",
         ),
         _other_name("hive", "(!has(made.iceberg.uri) || made.iceberg.uri == other.hive.uri)"),
-        _other_name("glue", "!has(made.iceberg.uri)"),
+        _other_name("glue", "!has(made.iceberg.uri) && !has(other.glue.catalogId)"),
     ),
     "services.clean": (
         CelRule(

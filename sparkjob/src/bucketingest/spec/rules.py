@@ -172,12 +172,14 @@ def _catalogs(view: View) -> Iterator[Broken]:
 
 
 def _same_name(catalogs: Sequence[Any], position: int) -> Iterator[Broken]:
-    """A metastore and Glue have one table of a name: the Hudi table, or the Iceberg table."""
+    """A metastore and Glue have one table of a name: the Hudi table, or the Iceberg table. That of another account's
+    Glue may be another's: the catalog itself refuses it then.
+    """
     made = _mapping(_mapping(catalogs[position]).get("iceberg"))
     for other in catalogs:
         one = _mapping(_mapping(other).get(str(made.get("type"))))
         here = all(made.get(key) == one.get(key) for key in ("database", "table"))
-        if one and here and made.get("uri") in (None, one.get("uri")):
+        if one and here and made.get("uri") in (None, one.get("uri")) and one.get("catalogId") is None:
             yield Broken(
                 ("catalogs", position, "iceberg", "table"),
                 f"is {made.get('table', 'absent')}, as that of {made['type']} in the same database",
