@@ -102,7 +102,7 @@ def _members(cursors: Cursors, branches: list[Any], kind: pa.StructType, present
 def _skip(cursors: Cursors, avro: Any, present: Mask) -> None:
     if present is not None and not present.any():
         return
-    if isinstance(avro, list) and (len(avro) > 2 or "null" not in avro):
+    if isinstance(avro, list) and (len(avro) != 2 or avro.count("null") != 1):
         _skip_branches(cursors, avro, present)
         return
     avro, present = _branch(cursors, avro, present)

@@ -336,6 +336,8 @@ def test_a_column_that_came_while_the_job_ran_has_the_default_that_it_has_after_
         ({"name": None, "type": "Nope"}, "has None in the place of a name"),
         ({"name": "b", "type": {"type": "record", "name": "R", "namespace": 5, "fields": []}}, "has 5 in the place of"),
         ({"name": "id", "type": "float"}, "has the column id twice"),
+        ({"name": "b", "type": {"type": "enum", "name": "E", "symbols": []}}, "has the enum E without symbols"),
+        ({"name": "b", "type": {"type": "enum", "name": "E", "symbols": ["A", 1]}}, "or with one that is no text"),
     ],
 )
 def test_a_registry_that_takes_anything_may_have_what_is_no_schema(field: Any, why: str) -> None:

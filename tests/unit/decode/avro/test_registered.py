@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from bucketingest.decode.registered.wire_format import UnknownSchemaIds, WriterSchema, ids_of
-from support.decoding.registered_avro import NEW, OLD, decode, decoder, encoded, header
+from support.decoding.registered_avro import NEW, OLD, decode, decoder, encoded, header, record
 
 
 def test_messages_of_several_schemas_in_one_block_keep_their_order() -> None:
@@ -67,3 +68,16 @@ def test_slices_and_pickled_decoders_give_the_same() -> None:
     assert found.decode(block.slice(5, 3)).rows.column("id").to_pylist() == ["5", "6", "7"]
     assert found.decode(block.slice(0, 0)).rows.num_rows == 0
     assert found.decode(pa.array([None, None], pa.binary())).rows.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"), [(["null"], None), ({"type": "array", "items": ["null"]}, [None, None]), (["int"], 1)]
+)
+def test_a_union_of_one_type_is_passed_over(kind: Any, given: Any) -> None:
+    """Of null alone, too: Avro takes it."""
+    fields = [*record("int")["fields"], {"name": "y", "type": kind}, {"name": "z", "type": "int"}]
+    writer = {**record("int"), "fields": fields}
+    message = encoded(writer, {"x": 1, "y": given, "z": 2})
+    decoded = decode(decoder(record("int"), {1: writer}), message, message + b"!", message)
+    assert decoded.rows.to_pylist() == [{"x": 1}] * 2
+    assert [each.number for each in decoded.refused] == [1]

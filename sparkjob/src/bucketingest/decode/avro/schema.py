@@ -125,6 +125,8 @@ class _Names:
             if not schema["size"] > 0:
                 raise UnreadableSchema(f"has the type {name} of no bytes")
             self._check_decimal(schema)
+        elif not schema["symbols"] or not all(isinstance(each, str) for each in schema["symbols"]):
+            raise UnreadableSchema(f"has the enum {name} without symbols, or with one that is no text")
         self._unfinished.discard(full_name)
         return found
 
