@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +24,8 @@ from bucketingest.hudi.timeline.instant_time import CLOCKS_DIFFER, format_time, 
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import Storage
 
+OPEN_FOR: Final = timedelta(days=1)
+"""So long an instant is open: older ones than this before a look were on the timeline then, or archived."""
 _FILE_NAME = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet")
 
 
@@ -115,7 +118,7 @@ def archived_compactions(storage: Storage, first: str, since: str) -> set[str]:
     """Request times, from `first` on, of archived compactions that completed after `since`."""
     return {
         instant.request_time
-        for instant in archived_between(storage, first, None)
+        for instant in archived_between(storage, max(first, _before(since, OPEN_FOR)), None)
         if instant.action in (COMPACTION, COMMIT)
         and instant.request_time >= first
         and (instant.completion_time or "") > since
@@ -126,13 +129,17 @@ def archived_rollbacks(storage: Storage, first: str, since: str) -> list[bytes]:
     """Bytes of the completed files of archived rollbacks that were requested at `first` or later, and completed after
     `since`, or seem to have an hour before it: the clocks of other writers may be behind.
     """
-    after = since and format_time(parse_time(since) - CLOCKS_DIFFER)
-    rows = _rows(storage, first, None, ["instantTime", "completionTime", "action", "metadata"])
+    oldest, after = max(first, _before(since, OPEN_FOR)), _before(since, CLOCKS_DIFFER)
+    rows = _rows(storage, oldest, None, ["instantTime", "completionTime", "action", "metadata"])
     return [
         row["metadata"]
         for row in rows
         if row["action"] == ROLLBACK and row["instantTime"] >= first and (row["completionTime"] or "") > after
     ]
+
+
+def _before(time: str, length: timedelta) -> str:
+    return time and format_time(parse_time(time) - length)
 
 
 def archived_plan(storage: Storage, compaction: str) -> bytes | None:

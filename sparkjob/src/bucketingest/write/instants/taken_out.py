@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from datetime import timedelta
 from functools import partial
-from typing import Final
 
 from bucketingest.hudi.history.archived import (
+    OPEN_FOR,
     archived_commits,
     archived_compactions,
     archived_completion_times,
@@ -32,9 +31,6 @@ from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.pipeline_names import PIPELINE, pipelines
 
 log = logging.getLogger(__name__)
-
-_OPEN_FOR: Final = timedelta(days=1)
-"""An instant that a planner did not see was requested at most so long before one that it saw."""
 
 
 def mark_rolled_back(storage: Storage, journal: Journal, timeline: Timeline, named: Collection[str]) -> set[str]:
@@ -61,16 +57,18 @@ def overtaken(storage: Storage) -> set[str]:
     return {time for each in journals for time, objects in each.items() if "overtaken" in objects}
 
 
-def archived_unseen(storage: Storage, journal: Journal) -> set[str]:
-    """Archived compactions that completed after the pipeline's newest instant."""
+def archived_unseen(storage: Storage, journal: Journal, look: str = "") -> set[str]:
+    """Archived compactions that completed after the pipeline's newest instant, and after `look`: a time at which the
+    timeline was looked at for an idle pipeline.
+    """
     first, newest = _last_look(journal)
-    return set() if newest is None else archived_compactions(storage, first, newest) - journal.audited()
+    return set() if newest is None else archived_compactions(storage, first, max(newest, look)) - journal.audited()
 
 
-def rolled_back_unseen(storage: Storage, journal: Journal) -> set[str]:
-    """Request times that archived rollbacks name which completed after the pipeline's newest instant."""
+def rolled_back_unseen(storage: Storage, journal: Journal, look: str = "") -> set[str]:
+    """Request times that archived rollbacks name which completed after the pipeline's newest instant, and `look`."""
     first, newest = _last_look(journal)
-    return set() if newest is None else named_by(archived_rollbacks(storage, first, newest))
+    return set() if newest is None else named_by(archived_rollbacks(storage, first, max(newest, look)))
 
 
 def named_by(rollbacks: Iterable[bytes]) -> set[str]:
@@ -143,7 +141,7 @@ def _forgotten(
     first = min((seen for seen in newest_seen if seen and seen not in known), default=None)
     if first is None:
         return {}
-    since = format_time(parse_time(first) - _OPEN_FOR)
+    since = format_time(parse_time(first) - OPEN_FOR)
     contents = {
         time: content
         for time, content in archived_commits(storage, since)
