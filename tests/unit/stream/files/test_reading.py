@@ -8,19 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.decode.files.json_documents import JsonReader
 from bucketingest.decode.files.parts import BadFile, Part, Piece, no_rows
 from bucketingest.decode.files.reader import FileReader
+from bucketingest.spec.fields.source import FileFormat, FilesSource
 from bucketingest.storage import open_storage
-from bucketingest.stream.errors import NoSourceFiles
+from bucketingest.stream.errors import InvalidTransform, NoSourceFiles
 from bucketingest.stream.files import opening
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.opening import FileChanged, as_they_are
 from bucketingest.stream.files.planner import Listing
 from bucketingest.stream.files.reading import TaskFiles
-from bucketingest.stream.files.source import first_columns
+from bucketingest.stream.files.source import first_columns, look_at_files
 from bucketingest.stream.files.source_file import listed
 
 COLUMNS = pa.schema([("id", pa.int64())])
@@ -122,3 +124,20 @@ def test_a_file_that_changes_while_its_columns_are_read_is_named(
     monkeypatch.setattr(Listing, "__iter__", lambda _: iter(listed_before))
     with pytest.raises(NoSourceFiles, match=r"/a\.json: was changed while it was looked at: write files under another"):
         first_columns(Listing(open_storage(str(tmp_path)), 1, 1), "parquet")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "avro"])
+def test_a_first_file_that_is_damaged_is_named(tmp_path: Path, kind: FileFormat) -> None:
+    """Where it is to show the columns."""
+    path = tmp_path / f"a.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table({"id": [1]}), path)
+        path.write_bytes(path.read_bytes()[:-60] + b"\xff" * 52 + path.read_bytes()[-8:])
+    else:
+        path.write_bytes(b"Obj\x01\x02\x02\xff\x00")
+    with pytest.raises(
+        NoSourceFiles, match=rf"/a\.{kind}: is damaged: .* Give the columns in spec\.source\.files\.schema"
+    ):
+        first_columns(Listing(open_storage(str(tmp_path)), 1, 1), kind)
+    with pytest.raises(InvalidTransform, match=rf"/a\.{kind}: is damaged"):
+        look_at_files(FilesSource(path=str(tmp_path), format=kind))

@@ -44,7 +44,7 @@ class FileReader:
 
     def found(self, piece: Piece, open_file: Open) -> Iterator[Found]:
         """The records of a piece, for `decoded`. Raises as `read` does."""
-        with _named(piece), _damaged():
+        with _named(piece), damaged():
             made = constants(piece.path, self.columns)
             reader = self.format.with_columns(self._without(made)) if made else self.format
             with open_file(piece) as file:
@@ -115,13 +115,14 @@ def _named(piece: Piece) -> Iterator[None]:
 
 
 @contextmanager
-def _damaged() -> Iterator[None]:
+def damaged() -> Iterator[None]:
+    """What a file that cannot be read raises becomes BadFile."""
     try:
         yield
     except (pa.ArrowException, EOFError, UnicodeError) as error:
-        raise BadFile(f"is damaged: {error}") from None
+        raise BadFile(f"is damaged: {str(error).strip()}") from None
     except OSError as error:
         # Arrow says so of what a codec or format refuses; the system's own have a number.
         if error.errno is not None:
             raise
-        raise BadFile(f"is damaged: {error}") from None
+        raise BadFile(f"is damaged: {str(error).strip()}") from None

@@ -17,7 +17,7 @@ from bucketingest.decode.ddl import UnreadableDdl, type_in_ddl
 from bucketingest.decode.ddl import columns_of as columns_of_ddl
 from bucketingest.decode.files.formats import SHOWS_COLUMNS, columns_of, is_splittable, reader_of, why_not
 from bucketingest.decode.files.parts import BadFile, Part, Piece
-from bucketingest.decode.files.reader import FileReader
+from bucketingest.decode.files.reader import FileReader, damaged
 from bucketingest.spec.fields.source import FilesSource
 from bucketingest.storage import open_storage
 from bucketingest.stream.errors import InvalidTransform, NoSourceFiles
@@ -76,7 +76,7 @@ def look_at_files(source: FilesSource) -> str:
     shown = f"{found}; the first is {first.path}"
     try:
         if source.format in SHOWS_COLUMNS:
-            with opener(piece) as file:
+            with damaged(), opener(piece) as file:
                 shown += f": {_beside(columns_of(file, first.path, source.format), columns)}"
         if columns is not None:
             parts = FileReader(columns, reader_of(source, columns)).read(piece, opener)
@@ -162,7 +162,7 @@ def first_columns(listing: Listing, file_format: str) -> pa.Schema:
         raise NoSourceFiles(f"{where} has no file that shows the columns: give them in spec.source.files.schema")
     opener = Opener(where, {0: file.version})
     try:
-        with opener(Piece(0, file.path, 0, file.size)) as opened:
+        with damaged(), opener(Piece(0, file.path, 0, file.size)) as opened:
             return columns_of(opened, file.path, file_format)
     except (BadFile, FileChanged) as error:
         why = f"{where}/{file.path}: {_why(error)}. Give the columns in spec.source.files.schema"
