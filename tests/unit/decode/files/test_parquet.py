@@ -218,3 +218,11 @@ def test_of_a_whole_file_no_statistics_of_columns_are_asked_for(
     piece = written(tmp_path, rows_of(9), row_group_size=4)
     with pa.OSFile(piece.path) as file:
         assert sum(part.rows.num_rows for part in ParquetReader(COLUMNS).read(file, piece)) == 9
+
+
+def test_a_version_of_spark_that_is_no_number_is_none_of_old() -> None:
+    table = rows_of(1).replace_schema_metadata({"org.apache.spark.version": "vendor"})
+    pq.write_table(table, out := pa.BufferOutputStream())
+    file = out.getvalue()
+    parts = ParquetReader(COLUMNS).read(pa.BufferReader(file), Piece(0, "a.parquet", 0, file.size))
+    assert sum(part.rows.num_rows for part in parts) == 1

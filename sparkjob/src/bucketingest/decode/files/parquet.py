@@ -151,8 +151,8 @@ def _middle(group: pq.RowGroupMetaData) -> int:
 
 def _has_old_calendar(metadata: pq.FileMetaData) -> bool:
     known = metadata.metadata or {}
-    version = known.get(_SPARK_VERSION)
-    return any(key in known for key in _OLD_CALENDAR) or (version is not None and int(version.split(b".")[0]) < 3)
+    is_old = known.get(_SPARK_VERSION, b"").startswith((b"0.", b"1.", b"2."))
+    return is_old or any(key in known for key in _OLD_CALENDAR)
 
 
 def _is_before_1900(array: pa.Array) -> bool:
