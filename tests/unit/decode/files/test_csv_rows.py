@@ -92,6 +92,16 @@ def test_what_is_no_row_has_its_place_and_its_text() -> None:
     ]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("record", [b"caf\xe9", b"caf\xe9,2,3"])
+def test_bytes_that_are_no_text_in_a_record_of_another_number_of_values_refuse_the_file(record: bytes) -> None:
+    """PyArrow does not show such a record."""
+    with pytest.raises(
+        BadFile, match=r"Row #2: Expected 2 columns, .*, and bytes that are not UTF-8; see options\.enc"
+    ):
+        parts(b"a,1\n%b\nb,2\n" % record)
+
+
 def test_another_encoding_is_read_as_it_is_or_refuses_the_file() -> None:
     text = "café,1\ncafè,2\n"
     assert rows(parts(text.encode("latin-1"), encoding="iso8859-1")) == [("café", 1), ("cafè", 2)]

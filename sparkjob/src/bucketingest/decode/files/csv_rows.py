@@ -136,7 +136,9 @@ class CsvReader:
                 ),
             )
         except pa.ArrowInvalid as error:
-            wrong = "a record of more than 4 MiB" if "straddl" in str(error) else error
+            wrong = "a record of more than 4 MiB" if "straddl" in str(error) else str(error)
+            if "Expected" in wrong:  # PyArrow shows records of another number of values only as text
+                wrong += ", and bytes that are not UTF-8; see options.encoding"
             raise BadFile(f"is no CSV: {wrong}") from None
 
     def _rows(
