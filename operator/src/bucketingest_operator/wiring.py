@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bucketingest_operator.act import Actor
-from bucketingest_operator.admission import Admission
+from bucketingest_operator.guards.admission import Admission
+from bucketingest_operator.guards.webhook import Webhook, serve
 from bucketingest_operator.handlers import KopfThread
 from bucketingest_operator.kube.api import Api, ApiError
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, JOBS, PODS
@@ -34,7 +35,6 @@ from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient
 from bucketingest_operator.observe.readers import Readers, Unreadable
 from bucketingest_operator.passes import POLLERS, WORKERS, Passes, PassMetrics
-from bucketingest_operator.webhook import Webhook, serve
 from bucketingest_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)

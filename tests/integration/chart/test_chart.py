@@ -14,7 +14,7 @@ from cryptography import x509
 
 from bucketingest.spec.crd import custom_resource_definition
 from bucketingest.spec.reading.yaml_documents import read_documents
-from bucketingest_operator import webhook as webhook_server
+from bucketingest_operator.guards import webhook as webhook_server
 from bucketingest_operator.kube.leadership import LEASE_NAME
 from bucketingest_operator.main import parse_options
 from bucketingest_operator.manifests.settings import JobSettings

@@ -12,7 +12,7 @@ import yaml
 from bucketingest.cli.connect.offline import offline_problems
 from bucketingest.spec.errors import SpecError, format_problem
 from bucketingest.spec.reading.load import load_file
-from bucketingest_operator.admission import Admission
+from bucketingest_operator.guards.admission import Admission
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observe.inventory import Inventory
 from support.operator import hostile

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from bucketingest_operator.guards.uninstall import needed_by
 from bucketingest_operator.kube.api import ApiError
 from bucketingest_operator.resource import FINALIZER
-from bucketingest_operator.uninstall import needed_by
 from support.operator.api_server import api_server
 
 PATH = "/apis/bucketingest.dev/v1alpha1/namespaces/{}/bucketingests"

@@ -15,8 +15,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bucketingest_operator import webhook
-from bucketingest_operator.webhook import PATH, Judge, Webhook, serve
+from bucketingest_operator.guards import webhook
+from bucketingest_operator.guards.webhook import PATH, Judge, Webhook, serve
 from support.operator.certificates import make_certificate
 
 HOST = "127.0.0.1"
