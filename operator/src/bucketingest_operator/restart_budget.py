@@ -78,10 +78,13 @@ class RestartBudget:
         """Add what statuses say: an earlier leader started these restarts."""
         now = datetime.now(UTC)
         for each in resources:
-            attempts = each.status.attempts or ()
-            if attempts and is_restarting(each.status, now):
-                number = next(one.number for one in reversed(attempts) if one.outcome in PLANNED_RESTARTS)
-                self._slots.setdefault(each.uid, self._slot(each, number))
+            stopped = [one for one in each.status.attempts or () if one.outcome in PLANNED_RESTARTS]
+            if not stopped:
+                continue
+            slot, ended = self._slot(each, stopped[-1].number), stopped[-1].ended_at
+            lately = ended is not None and now - ended < timedelta(seconds=SLOT_SECONDS)
+            if is_restarting(each.status, now) or (lately and self._awaits_commit(slot, each.status)):
+                self._slots.setdefault(each.uid, slot)
 
     def full(self, resource: Resource) -> bool:
         """Whether a restart of this resource, or the check before it, must wait.

@@ -258,6 +258,21 @@ def test_a_new_leader_knows_the_restarts_of_the_old_one() -> None:
     asyncio.run(run())
 
 
+def test_a_new_leader_knows_who_has_the_turn_of_a_default_image() -> None:
+    def on_trial(failed_at: datetime | None = None) -> Status:
+        trial = Trial(digest="new", generation=1, attempt=2, until=STARTED, failedAt=failed_at)
+        return replace_upgrade(DONE, UpgradeStatus(attempt=1, digest="of the image before", trial=trial))
+
+    def full(given: Status) -> bool:
+        budget = RestartBudget(10, lambda _uid: None, clock=Clock())
+        budget.seed([replace(resource(uid="a", status=given), has_default_image=True)])
+        return budget.full(replace(named("b"), has_default_image=True))
+
+    assert full(on_trial()), "its driver is ready, and has not committed with the image"
+    assert not full(on_trial(failed_at=STARTED))
+    assert not full(DONE)
+
+
 def waiting_observation() -> Observation:
     settled = after(well(), status=reconcile(well()).status)
     return replace(after(settled, annotations={RESTART_ANNOTATION: "1"}), restarts_full=True)
