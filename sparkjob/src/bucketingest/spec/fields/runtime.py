@@ -59,9 +59,9 @@ class SchemaEvolution(SpecModel):
         default="follow",
         description=(
             "For format.registry without format.schema. follow: new fields become columns, and columns get wider "
-            "types. additive: only new fields do; messages with a wider type are dead letters if the column cannot "
-            "hold it. off: the table keeps its columns, also at a start; new fields are not read. A new table has the "
-            "columns of the newest schema in any case."
+            "types. additive: new fields become columns, but no column gets a wider type. off: the table keeps its "
+            "columns, also at a start; new fields are not read. With additive and off, messages with a wider type are "
+            "dead letters if the column cannot have their values. A new table has the columns of the newest schema."
         ),
     )
 

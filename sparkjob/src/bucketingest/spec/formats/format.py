@@ -103,9 +103,9 @@ class Envelope(SpecModel):
     unavailable: Literal["deadLetter", "keep"] = Field(
         default="deadLetter",
         description=(
-            "What happens to a value that PostgreSQL did not send, as an update left it as it was (TOAST). deadLetter: "
-            "the event is a dead letter. keep: the table keeps the older value; in STRING columns that "
-            "transform.sql hands on as they are. Immutable."
+            "What happens to a value that PostgreSQL did not send because an update did not change it (TOAST). "
+            "deadLetter: the event is a dead letter. keep: the table keeps the older value, in STRING columns that "
+            "transform.sql selects as they are; in others the event is a dead letter. Immutable."
         ),
     )
 
