@@ -75,7 +75,8 @@ class _Given:
 
 
 class Writer:
-    """Writes to one table, as its only writer of ours. Build it with `open`; not shared between threads.
+    """Writes to one table, and holds its lease: no job of the project writes beside it. Build it with `open`; not
+    shared between threads.
 
     Each call of `write` takes one table of rows, in order. `commit` makes all since the last one visible at once. After
     `open`, `position` says how many calls are in the table: a caller who gives the same tables in the same order
@@ -120,7 +121,7 @@ class Writer:
             storage_options: As for `open_storage`.
             memory_bytes: For the rows of open file groups.
             lock: How the lock is taken that the table's properties name.
-            lease_wait: How long to wait for another job of ours that has the table.
+            lease_wait: How long to wait for a job or another writer that holds the lease.
 
         Raises TableLeased, SchemaError, and as `open_table` does. Columns that need log files to be merged first are
         refused: run `bucketingest compact`.

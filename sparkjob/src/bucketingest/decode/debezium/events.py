@@ -284,7 +284,7 @@ def refusal_of(op: str | None, rules: EventRules, *, has_before: bool, has_after
             return None
         case None:
             return NO_EVENT
-    return f"op {op[:20]!r}, which is none of c, r, u, d, t, m"
+    return f"op {op[:20]!r}, which is not one of c, r, u, d, t, m"
 
 
 def truncated(table: str) -> str:

@@ -80,11 +80,11 @@ class Usual:
         """
         starts, ends = offsets[:-1], offsets[1:]
         # The head is long if it has a schema: it is compared once.
-        begun = np.flatnonzero(begins(messages, self.head))
-        begun = begun[starts[begun] + len(self.head) + len(_NO_BEFORE) <= ends[begun]]
+        at_head = np.flatnonzero(begins(messages, self.head))
+        at_head = at_head[starts[at_head] + len(self.head) + len(_NO_BEFORE) <= ends[at_head]]
         without, with_before = np.zeros((2, len(messages)), np.bool_)
         for kind, word in ((without, _NO_BEFORE), (with_before, _BEFORE)):
-            kind[begun] = _is_at(data, starts[begun] + len(self.head), word)
+            kind[at_head] = _is_at(data, starts[at_head] + len(self.head), word)
         first = starts + len(self.head) + len(_NO_BEFORE) - 1
         middle = first
         if with_before.any():

@@ -54,7 +54,7 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise SchemaError(f"column {field.name} must have a value, and {column.null_count} rows have none")
     try:
         return column.cast(field.type)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(f"column {field.name}: {error}") from error
     except pa.ArrowNotImplementedError as error:
         raise SchemaError(f"column {field.name} is {column.type}, and the table has {field.type}") from error
