@@ -15,9 +15,9 @@ from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.propose import TableNow
 from bucketingest.services.compaction.records import CompactionJournal, Task
 from bucketingest.services.errors import StepFailed
-from bucketingest.services.inline import FIRST_LOOK, LOOK_EVERY
 from bucketingest.services.merge import merge_group
 from bucketingest.services.placement import ServicesPolicy
+from bucketingest.services.schedule import FIRST_LOOK, LOOK_EVERY
 from bucketingest.services.worker import Execute, Propose, Tidy
 from bucketingest.storage import ObjectTooLarge
 from bucketingest.storage.interface import Level, ObjectInfo

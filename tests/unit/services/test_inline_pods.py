@@ -9,10 +9,11 @@ import pytest
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services.compaction.records import Task
-from bucketingest.services.inline import LOOK_EVERY, InlineServices
+from bucketingest.services.inline import InlineServices
 from bucketingest.services.placement import Home, ServicesPolicy
 from bucketingest.services.pods.shared_round import share_round
 from bucketingest.services.pods.waiting import PATIENCE, POLL
+from bucketingest.services.schedule import LOOK_EVERY
 from bucketingest.services.worker import Execute, Propose, Tidy
 from support.tables.other_writers import schedule_compaction
 from support.tables.services.serving_job import Job, write_and_compact

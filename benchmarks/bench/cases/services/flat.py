@@ -24,7 +24,7 @@ from bench.sides.start import start_hudi, versions
 from bucketingest.cli.inspection.command import inspected
 from bucketingest.cli.inspection.services import Rules
 from bucketingest.services.compaction.choose import CompactionTriggers
-from bucketingest.services.inline import LOOK_EVERY
+from bucketingest.services.schedule import LOOK_EVERY
 from bucketingest.storage import open_storage
 from support.tables.services.aged_table import AgedTable
 

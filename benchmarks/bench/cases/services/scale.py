@@ -26,8 +26,9 @@ from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.compaction.records import CompactionJournal
-from bucketingest.services.inline import LOOK_EVERY, InlineServices
+from bucketingest.services.inline import InlineServices
 from bucketingest.services.protocol.records import Result
+from bucketingest.services.schedule import LOOK_EVERY
 from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Execute, Request
 from bucketingest.services.worker_process import WorkerProcess

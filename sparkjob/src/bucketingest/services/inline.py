@@ -19,16 +19,13 @@ process beside the job, writes at most one commit, and starts the next request. 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.hudi.errors import HudiError
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
-from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.lease.record import LeaseError
 from bucketingest.services.clustering.inline import InlineClustering, Made
@@ -43,26 +40,14 @@ from bucketingest.services.placement import Home, LeftToHudi, ServicesPolicy, le
 from bucketingest.services.pods.waiting import POLL, Pods
 from bucketingest.services.protocol.executor import TOO_LARGE
 from bucketingest.services.protocol.records import End
+from bucketingest.services.schedule import LOOK_EVERY, Schedule
 from bucketingest.services.state import ServicesState, damage_report, with_damage
 from bucketingest.services.worker import Execute, Looked, Propose, Request, Tidied, Tidy
 from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.storage import Storage
-from bucketingest.write.errors import FencedOut, NewerFormat
+from bucketingest.write.errors import FencedOut
 
 log = logging.getLogger(__name__)
-
-FIRST_LOOK: Final = timedelta(seconds=10)
-"""Time from the start to the first look: a job that is often restarted compacts too."""
-LOOK_EVERY: Final = timedelta(minutes=1)
-"""Time between two looks at the table, at most."""
-TIDY_EVERY: Final = timedelta(minutes=30)
-"""Time between two cleans."""
-_PAUSE_MAX: Final = timedelta(minutes=30)
-"""After failures."""
-_DEATHS_MAX: Final = 3
-"""How often an operation may kill its process before it is given up."""
-_FAILED_REST: Final = timedelta(hours=24)
-"""Time for which a file group that could not be merged is left as it is."""
 
 Start = Callable[[Request], WorkerProcess]
 
@@ -98,26 +83,19 @@ class InlineServices:
         self._forward = forward
         self._start = start
         self._tidy = tidy
-        self._next_tidy = forward()
         self._policy = policy or ServicesPolicy()
         # Before the first look, mode auto does not know what Hudi's services do.
-        self._left: LeftToHudi | None = None if self._policy.mode == "auto" else LeftToHudi()
+        left = None if self._policy.mode == "auto" else LeftToHudi()
+        self._schedule = Schedule.at_start(forward(), tidies=tidy is not None, left=left)
         self._pods = Pods(storage, self._policy, forward)
         self._clustering = clustering
         self._between = between
         self._lets_clean = lets_clean
-        self._superseded_at = forward()  # what earlier processes superseded counts as of now
         self._makes_groups = False
         self._tell = report
         self._report = ServicesState()
-        self._next_look: float | None = forward() + FIRST_LOOK.total_seconds()
         self._worker: WorkerProcess | None = None
         self._work: Work | None = None
-        self._looks_left: int | None = None  # after `finish`: so many looks follow the first one at once
-        self._failures = 0
-        self._deaths: Counter[int] = Counter()
-        self._given_up: dict[int, str] = {}
-        self._failed: dict[Group, float] = {}
 
     @property
     def pid(self) -> int | None:
@@ -127,21 +105,18 @@ class InlineServices:
     def is_due(self) -> bool:
         """Whether `step` has something to do. No I/O. A clustering is committed between two instants."""
         if self._worker is None:
-            return self._next_look is not None and self._forward() >= self._next_look
+            return self._schedule.is_look_due(self._forward())
         return self._worker.has_ended() and (not self._makes_groups or self._between())
 
     def finish(self) -> None:
         """The job ends with its input: the next look is due now, and a clean after it. May be repeated."""
-        if self._looks_left is None:
-            self._looks_left = 1
-            if self._worker is None and self._next_look is not None:
-                self._next_look = self._forward()
+        self._schedule.finish(self._forward(), busy=self._worker is not None)
 
     @property
     def has_finished(self) -> bool:
         """Whether nothing is due any more after `finish`, and no pod is waited for; or it failed."""
-        waits = self._pods.work is not None and not self._failures
-        return self._looks_left is not None and self._worker is None and not self.is_due() and not waits
+        waits = self._pods.work is not None and not self._schedule.failures
+        return self._schedule.finishes and self._worker is None and not self.is_due() and not waits
 
     def step(self) -> None:
         """Do what is due: a few requests to storage, at most a commit.
@@ -166,15 +141,13 @@ class InlineServices:
             self._fail(StepFailed(f"{type(error).__name__}: {error}"))
 
     def _fail(self, error: BucketIngestError) -> None:
-        self._failures += 1
-        self._note(failures=self._report.failures + 1, failing=self._failures, last_error=error)
-        rests = isinstance(error, NewerFormat | HudiError)
-        pause = _PAUSE_MAX if rests else min(LOOK_EVERY * 2 ** (self._failures - 1), _PAUSE_MAX)
+        pause = self._schedule.failed(error)
+        self._note(failures=self._report.failures + 1, failing=self._schedule.failures, last_error=error)
         log.error("table service failed", extra={"reason": str(error), "again_in_seconds": pause.total_seconds()})
         self._look_again(pause)
 
     def _succeed(self) -> None:
-        self._failures = 0
+        self._schedule.failures = 0
         if self._report.failing:
             self._note(failing=0)
 
@@ -182,7 +155,7 @@ class InlineServices:
         """End what runs beside the job: the next start continues it."""
         if self._worker is not None:
             self._worker.stop()
-            self._worker = self._next_look = None
+            self._worker = self._schedule.next_look = None
 
     def _step(self) -> None:
         if self._worker is None:
@@ -198,14 +171,15 @@ class InlineServices:
         try:
             answer = worker.answer()
         except WorkerDied:
-            self._count_death(worker.operation, work)
+            if work is not None and worker.operation is not None:
+                self._schedule.died(worker.operation)
             raise
         self._succeed()
         if isinstance(answer, Looked):
             damage = with_damage(self._report.damage, answer.damaged)
             self._note(backlog=answer.look.backlog, damage=damage)
             self._leave_to_hudi(left_to_hudi(self._policy.mode, answer.foreign))
-        if isinstance(answer, Looked) and answer.look.proposal is not None and not self._leaves_compaction:
+        if isinstance(answer, Looked) and answer.look.proposal is not None and not self._schedule.leaves_compaction:
             self._holder.request(answer.look.proposal)
             self._look()
         elif isinstance(answer, Looked) and answer.clustering is not None:
@@ -238,7 +212,7 @@ class InlineServices:
         """Start the clustering that is due."""
         self._note(small_groups=look.small)
         work = None
-        if look.plan is not None and self._clustering is not None and not self._leaves_compaction:
+        if look.plan is not None and self._clustering is not None and not self._schedule.leaves_compaction:
             work = self._clustering.begin(look.plan)
         if work is None:
             self._look_again(self._rest())
@@ -250,7 +224,7 @@ class InlineServices:
         ended, before = self._clustering.end(made), self._report
         if ended.replaced:
             self._note(clusterings=before.clusterings + 1, merged_groups=before.merged_groups + len(ended.replaced))
-            self._superseded_at = self._forward()
+            self._schedule.superseded_at = self._forward()
             self._look()  # for the next one
         else:
             self._look_again(self._rest())
@@ -259,7 +233,7 @@ class InlineServices:
         if self._clustering is not None:
             self._clustering.settle()
         # Also while a compaction waits, perhaps for ever. A job that ends compacts first.
-        if found is None and self._looks_left is None and self._is_tidy_due() and self._holder.open_compaction():
+        if found is None and not self._schedule.finishes and self._is_tidy_due() and self._holder.open_compaction():
             self._tidy_up()
             return
         state = self._holder.advance(found, lists=False)
@@ -267,10 +241,9 @@ class InlineServices:
             self._note(compacting=state.compaction)
             if not self._goes_to_pods(state):
                 self._work = state
-                self._worker = self._start(Execute(self._storage, state, dict(self._given_up)))
+                self._worker = self._start(Execute(self._storage, state, dict(self._schedule.given_up)))
             return
-        self._deaths.clear()
-        self._given_up.clear()
+        self._schedule.nothing_merges()
         self._want_no_pods()
         if isinstance(state, Ended):
             self._note_end(state)
@@ -279,19 +252,21 @@ class InlineServices:
             self._note(compacting=pending)
         if state is None and pending is None:
             if self._triggers is None:
-                self._next_look = None
+                self._schedule.next_look = None
             elif self._is_tidy_due():
                 self._tidy_up()
             else:
                 wish = None if self._clustering is None else self._clustering.wish()
-                self._worker = self._start(Propose(self._storage, self._triggers, self._skipped(), wish))
+                self._worker = self._start(
+                    Propose(self._storage, self._triggers, self._schedule.resting(self._forward()), wish)
+                )
         else:
             merged_to = parse_time(state.compaction) if state is not None and state.end is End.COMPLETED else None
             self._look_again(LOOK_EVERY if merged_to is None else self._rest(merged_to))
 
     def _tidy_up(self) -> None:
         assert self._tidy is not None, "it is due"
-        self._next_tidy = self._forward() + TIDY_EVERY.total_seconds()
+        self._schedule.tidied(self._forward())
         self._worker = self._start(self._tidy)
 
     def _goes_to_pods(self, work: Work) -> bool:
@@ -311,47 +286,29 @@ class InlineServices:
         if self._report.pod_work is not None:
             self._note(pod_work=None)
 
-    @property
-    def _leaves_compaction(self) -> bool:
-        return self._left is None or self._left.compaction is not None
-
     def _is_tidy_due(self) -> bool:
-        may = self._tidy is not None and self._left is not None and self._left.tidying is None
-        return may and self._forward() >= self._next_tidy and self._lets_clean(self._superseded_at)
+        return self._schedule.is_tidy_due(self._forward()) and self._lets_clean(self._schedule.superseded_at)
 
     def _leave_to_hudi(self, left: LeftToHudi) -> None:
-        if left == self._left:
+        before, self._schedule.left = self._schedule.left, left
+        if left == before:
             return
         if left.tidying is not None:
             self._note(pins=())  # nobody looks any more
         if left.compaction is not None:
             self._note(home=None, why=f"{left.compaction}: this job leaves table services to it")
-        elif self._left is not None and self._left.compaction is not None:
+        elif before is not None and before.compaction is not None:
             self._note(why=None)
-        if left != LeftToHudi() or self._left is not None:
+        if left != LeftToHudi() or before is not None:
             extra = {"compaction": left.compaction or "this job", "clean_and_archive": left.tidying or "this job"}
             log.info("table services assigned", extra=extra)
-        self._left = left
-
-    def _skipped(self) -> frozenset[Group]:
-        """File groups that could not be merged lately."""
-        since = self._forward() - _FAILED_REST.total_seconds()
-        self._failed = {group: at for group, at in self._failed.items() if at > since}
-        return frozenset(self._failed)
-
-    def _count_death(self, operation: int | None, work: Work | None) -> None:
-        if operation is None or work is None:
-            return
-        self._deaths[operation] += 1
-        if self._deaths[operation] >= _DEATHS_MAX:
-            self._given_up[operation] = f"its merge ended its process {_DEATHS_MAX} times (out of memory?)"
 
     def _note_end(self, ended: Ended) -> None:
         if ended.end is End.COMPLETED:
             count = self._report.compactions + 1
             self._note(compactions=count, last_compaction=ended.compaction, last_compaction_at=utc_now())
-            self._superseded_at = self._forward()
-        self._failed |= dict.fromkeys(ended.failed, self._forward())
+            self._schedule.superseded_at = self._forward()
+        self._schedule.rest_groups(self._forward(), ended.failed)
         large = next((group for group, why in ended.failed.items() if why.startswith(TOO_LARGE)), None)
         if large is not None or ended.file_groups:
             self._note(too_large=None if large is None else f"{large[1]} of partition {large[0]!r}")
@@ -361,6 +318,4 @@ class InlineServices:
         self._tell(self._report)
 
     def _look_again(self, pause: timedelta) -> None:
-        if self._looks_left and not self._failures and self._pods.work is None and self._is_tidy_due():
-            self._looks_left, pause = 0, timedelta()
-        self._next_look = self._forward() + pause.total_seconds()
+        self._schedule.look_again(self._forward(), pause, cleans_first=self._pods.work is None and self._is_tidy_due())

@@ -16,8 +16,9 @@ from bucketingest.services.clustering.inline import InlineClustering
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.errors import WorkerDied
-from bucketingest.services.inline import LOOK_EVERY, TIDY_EVERY, InlineServices
+from bucketingest.services.inline import InlineServices
 from bucketingest.services.placement import ServicesPolicy
+from bucketingest.services.schedule import LOOK_EVERY, TIDY_EVERY
 from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Execute, Request, Tidy
 from support.tables.services.snapshot import snapshot
