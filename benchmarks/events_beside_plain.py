@@ -23,6 +23,7 @@ import pyarrow as pa
 from bucketingest.decode.ddl import columns_of
 from bucketingest.decode.debezium.decoder import DebeziumDecoder
 from bucketingest.decode.debezium.events import DELETED, EventRules
+from bucketingest.decode.debezium.heads import with_heads_apart
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.kafka.columns import MessageColumns
 from bucketingest.decode.kafka.message import KEY, VALUE
@@ -112,7 +113,8 @@ def _forms(rows: int) -> dict[str, Form]:
 def _cpu_seconds(folder: Path, form: Form) -> float:
     batches = list(_batches(form.values))
     began = time.process_time()
-    decoded = [form.decoder.decode(each).rows for each in blocks(batches, form.decoder.block_bytes)]
+    short = map(form.decoder.shorten, batches) if form.decoder.shorten else batches
+    decoded = [form.decoder.decode(each).rows for each in blocks(short, form.decoder.block_bytes)]
     rows = pa.Table.from_batches(decoded)
     deleted = DELETED if DELETED in rows.column_names else None
     schema = pa.schema([each for each in rows.schema if each.name != DELETED])
@@ -142,7 +144,7 @@ def _decoder(blocks_of: BlockDecoder, **more: Any) -> MessageDecoder:
 
 def _events(rules: EventRules) -> MessageDecoder:
     decoder = DebeziumDecoder(with_deleted(COLUMNS), 0, rules)
-    return _decoder(decoder, decoded=(VALUE, KEY), block_bytes=BLOCK_BYTES_OF_EVENTS)
+    return _decoder(decoder, decoded=(VALUE, KEY), block_bytes=BLOCK_BYTES_OF_EVENTS, shorten=with_heads_apart)
 
 
 def _row(number: int) -> dict[str, Any]:

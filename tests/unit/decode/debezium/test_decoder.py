@@ -15,6 +15,7 @@ import pytest
 from bucketingest.decode.ddl import columns_of
 from bucketingest.decode.debezium.decoder import DebeziumDecoder
 from bucketingest.decode.debezium.events import EventRules, SourceTruncated, images_of
+from bucketingest.decode.debezium.heads import Messages
 from bucketingest.decode.debezium.placeholders import UUID_FORM
 from bucketingest.decode.json.times import MICROS_OF
 from bucketingest.decode.message_columns import with_deleted
@@ -376,7 +377,7 @@ def test_images_that_are_found_by_words_are_those_of_the_whole_messages(
     for odd in ODD_EVENTS:
         values = pa.array([*usual[:10], written(odd, with_schema=with_schema, lsn=12345), *usual[10:]], pa.binary())
         keys = pa.nulls(len(values), pa.binary())
-        found, parsed = (images_of(values, keys, rules, parse=parse) for parse in (False, True))
+        found, parsed = (images_of(Messages.of(values, None), keys, rules, parse=parse) for parse in (False, True))
         assert (found.are_parsed, parsed.are_parsed) == (False, True)
         ddl = "id INT, n INT, after STRING, source STRING, s STRING"
         decoded = decoder(ddl, rules).decode(values)

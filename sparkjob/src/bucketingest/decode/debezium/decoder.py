@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from bucketingest.decode.debezium.events import DELETED, NOTHING, EventRules, Images, images_of, lacking_key
 from bucketingest.decode.debezium.flat import flat_images_of
+from bucketingest.decode.debezium.heads import Messages
 from bucketingest.decode.debezium.placeholders import WHY, placeholders_in
 from bucketingest.decode.debezium.readings import Reading, readings_of
 from bucketingest.decode.json.decoder import JsonDecoder
@@ -52,11 +53,14 @@ class DebeziumDecoder:
     def __reduce__(self) -> tuple[type[DebeziumDecoder], tuple[pa.Schema, int, EventRules]]:
         return DebeziumDecoder, (self.schema, self._unit, self._rules)
 
-    def decode(self, messages: pa.BinaryArray, keys: pa.BinaryArray | None = None) -> Decoded:
+    def decode(
+        self, values: pa.BinaryArray, keys: pa.BinaryArray | None = None, heads: pa.DictionaryArray | None = None
+    ) -> Decoded:
         """Decode messages by their values, null for one without a value, and keys; without keys a message without a
-        value is nothing. Raises SourceTruncated.
+        value is nothing. `heads`: what was cut off from the values, see `with_heads_apart`. Raises SourceTruncated.
         """
-        keys = pa.nulls(len(messages), pa.binary()) if keys is None else keys
+        keys = pa.nulls(len(values), pa.binary()) if keys is None else keys
+        messages = Messages.of(values, heads)
         find = flat_images_of if self._rules.flat else images_of
         images = find(messages, keys, self._rules)
         why: dict[int, str] = {}

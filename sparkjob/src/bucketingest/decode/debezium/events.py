@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.decode.debezium.usual import Found, Places, Usual, slices
+from bucketingest.decode.debezium.heads import Messages
+from bucketingest.decode.debezium.usual import Found, Places, Usual, slices, text_of
 from bucketingest.decode.rows import Refused
 from bucketingest.errors import BucketIngestError
 
@@ -120,22 +121,25 @@ class Images:
     """Each message was parsed as a whole; else an image that is no object may be cut out of one that is."""
 
 
-def images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules, *, parse: bool = False) -> Images:
+def images_of(messages: Messages, keys: pa.BinaryArray, rules: EventRules, *, parse: bool = False) -> Images:
     """The images of the messages. What a delete deletes is said by its key, unless each `before` is complete: its other
     columns may have values that are made up. `parse`: all of each message, see `usual`.
 
     A message without a value deletes its key too: where a topic is compacted nothing else is left of a delete. Behind
     its delete it is nothing, and if a delete needs more than the key. Raises SourceTruncated.
     """
-    data, offsets = text_of(messages)
+    texts = messages.texts
+    data, offsets = text_of(texts)
     numbers = starts = ends = np.zeros(0, np.int64)
-    deletes, seen = np.zeros(0, np.bool_), NOTHING
-    if not parse and (usual := _usual(messages)) is not None:
-        seen = NOTHING if usual.schema == _NULL else usual.schema
-        numbers, starts, ends, deletes = _wanted(usual.find(messages, data, offsets), rules)
-    is_found = np.zeros(len(messages), np.bool_)
+    deletes = np.zeros(0, np.bool_)
+    # With a head, what has none is of another kind.
+    alike = messages.has_head if messages.head else np.ones(len(texts), np.bool_)
+    if not parse and (usual := _usual(texts.filter(pa.array(alike)))) is not None:
+        numbers, starts, ends, deletes = _wanted(usual.find(texts, data, offsets, alike), rules)
+    is_found = np.zeros(len(texts), np.bool_)
     is_found[numbers] = True
     found = _parsed(messages, keys, np.flatnonzero(~is_found), rules)
+    seen = NOTHING if messages.schema == _NULL else messages.schema
     return together(Images(numbers, slices(data, starts, ends), deletes, {seen: numbers}, [], are_parsed=False), found)
 
 
@@ -156,16 +160,6 @@ def together(cut: Images, found: Parsed) -> Images:
     return Images(numbers, texts, deletes, schemas, found.refused, not len(cut.numbers))
 
 
-def text_of(messages: pa.BinaryArray) -> tuple[pa.Buffer, npt.NDArray[np.int64]]:
-    """The messages one behind the other, where each begins, and where the last one ends."""
-    _, places, data = messages.buffers()
-    if places is None or data is None:
-        return pa.py_buffer(b""), np.zeros(len(messages) + 1, np.int64)
-    offsets = np.frombuffer(places, np.int32, len(messages) + 1, messages.offset * 4).astype(np.int64)
-    first = int(offsets[0])
-    return data.slice(first, int(offsets[-1]) - first), offsets - first
-
-
 def _usual(messages: pa.BinaryArray) -> Usual | None:
     """How messages of the block are, if one of a few shows it: any may be the odd one."""
     some = [each for each in messages[:: len(messages) // _LOOKED_AT + 1].to_pylist() if each is not None]
@@ -174,10 +168,8 @@ def _usual(messages: pa.BinaryArray) -> Usual | None:
             event = _decode(message)
         except msgspec.DecodeError:
             continue
-        if event.payload is not None:
-            schema = None if event.payload is msgspec.UNSET else bytes(event.schema)
-            if (found := Usual.of(message, schema, some)) is not None:
-                return found
+        if event.payload is msgspec.UNSET and (found := Usual.of(message, some)) is not None:
+            return found
     return None
 
 
@@ -195,16 +187,13 @@ def _wanted(found: Found, rules: EventRules) -> tuple[Places, Places, Places, np
     return numbers[both], starts[both], ends[both], (np.arange(len(both)) % 2 == 0)[both]
 
 
-def _parsed(
-    messages: pa.BinaryArray, keys: pa.BinaryArray, numbers: npt.NDArray[np.int64], rules: EventRules
-) -> Parsed:
+def _parsed(messages: Messages, keys: pa.BinaryArray, numbers: npt.NDArray[np.int64], rules: EventRules) -> Parsed:
     """The images of these messages."""
     found = Parsed()
     schema = NOTHING
     deleted: bytes | None = None
     last = -1
-    some = messages if len(numbers) == len(messages) else messages.take(pa.array(numbers))
-    for number, message in zip(numbers.tolist(), some.to_pylist(), strict=True):
+    for number, message in zip(numbers.tolist(), messages.whole(numbers), strict=True):
         deleted, last = deleted if number == last + 1 else None, number
         if message is None:
             key = None if rules.full else keys[number].as_py()

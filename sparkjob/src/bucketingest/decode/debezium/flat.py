@@ -26,11 +26,11 @@ from bucketingest.decode.debezium.events import (
     SourceTruncated,
     table_of,
     take_key,
-    text_of,
     together,
     truncated,
 )
-from bucketingest.decode.debezium.usual import begins, slices
+from bucketingest.decode.debezium.heads import Messages
+from bucketingest.decode.debezium.usual import begins, text_of
 from bucketingest.decode.rows import Refused
 
 _ENVELOPE: Final = {"before", "after", "source", "op"}
@@ -41,37 +41,18 @@ _WITH_SCHEMA: Final = {"schema", "payload"}
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def flat_images_of(messages: pa.BinaryArray, keys: pa.BinaryArray, rules: EventRules, *, parse: bool = False) -> Images:
+def flat_images_of(messages: Messages, keys: pa.BinaryArray, rules: EventRules, *, parse: bool = False) -> Images:
     """As `images_of`, of flat rows. Raises SourceTruncated."""
-    data, offsets = text_of(messages)
-    numbers, schema, head = np.zeros(0, np.int64), NOTHING, NOTHING
-    texts = slices(data, numbers, numbers)
+    texts = messages.texts
+    plain = np.zeros(len(texts), np.bool_)
     if not parse:
-        schema, head = _head_of(messages)
-        numbers = np.flatnonzero(begins(messages, head or b"{"))
-        if not head:
-            numbers = numbers[~begins(messages, b'{"schema"')[numbers]]
-        texts = slices(data, offsets[numbers] + len(head), offsets[numbers + 1] - bool(head))
-        plain = _is_plain(texts)
-        numbers, texts = numbers[plain], texts.filter(pa.array(plain))
-    cut = Images(numbers, texts, np.zeros(len(numbers), np.bool_), {schema: numbers}, [], are_parsed=False)
-    is_cut = np.zeros(len(messages), np.bool_)
-    is_cut[numbers] = True
-    return together(cut, _parsed(messages, keys, np.flatnonzero(~is_cut), rules))
-
-
-def _head_of(messages: pa.BinaryArray) -> tuple[bytes, bytes]:
-    """What the first message says of its types, and all of it up to the row; nothing if it begins with the row."""
-    first = next((each.as_py() for each in messages if each.is_valid), NOTHING)
-    try:
-        members = _members(first)
-    except msgspec.DecodeError:
-        return NOTHING, NOTHING
-    if set(members) != _WITH_SCHEMA:
-        return NOTHING, NOTHING
-    schema = bytes(members["schema"])
-    head = b'{"schema":%s,"payload":' % schema
-    return (schema, head) if first.startswith(head) else (NOTHING, NOTHING)
+        plain = begins(texts, b"{") & (messages.has_head if messages.head else ~begins(texts, b'{"schema"'))
+        plain[plain] = _is_plain(texts.filter(pa.array(plain)))
+    numbers = np.flatnonzero(plain)
+    seen = NOTHING if messages.schema == b"null" else messages.schema
+    deletes = np.zeros(len(numbers), np.bool_)
+    cut = Images(numbers, texts.filter(pa.array(plain)), deletes, {seen: numbers}, [], are_parsed=False)
+    return together(cut, _parsed(messages, keys, np.flatnonzero(~plain), rules))
 
 
 def _is_plain(rows: pa.BinaryArray) -> npt.NDArray[np.bool_]:
@@ -96,16 +77,14 @@ def _has(rows: pa.BinaryArray, word: bytes) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _parsed(
-    messages: pa.BinaryArray, keys: pa.BinaryArray, numbers: npt.NDArray[np.int64], rules: EventRules
-) -> Parsed:
+def _parsed(messages: Messages, keys: pa.BinaryArray, numbers: npt.NDArray[np.int64], rules: EventRules) -> Parsed:
     """The rows of these messages."""
     found = Parsed()
-    for number in numbers.tolist():
+    for number, message in zip(numbers.tolist(), messages.whole(numbers), strict=True):
         try:
-            why = _take(messages[number].as_py(), keys[number].as_py(), number, rules, found)
+            why = _take(message, keys[number].as_py(), number, rules, found)
         except msgspec.DecodeError as error:
-            why = str(error) if messages[number].as_py().strip() else "the message is empty"
+            why = str(error) if message and message.strip() else "the message is empty"
         if why is not None:
             found.refused.append(Refused(number, why))
     return found

@@ -50,42 +50,34 @@ class Found:
 class Usual:
     """How messages of one producer begin and end."""
 
-    head: bytes
-    """Up to the event's first member."""
     tail: bytes
     """From `op` on. Where it has a digit others have any."""
-    schema: bytes
     to_end: frozenset[int]
     """How far `source` was from the end of a few messages: in most others it is as far."""
 
     @classmethod
-    def of(cls, message: bytes, schema: bytes | None, others: Iterable[bytes]) -> Usual | None:
-        """As a message has it, which is JSON; None if it is not usual. `schema`: what it says of its types, None if it
-        has no such part.
-        """
-        head = b"{" if schema is None else b'{"schema":%s,"payload":{' % schema
+    def of(cls, message: bytes, others: Iterable[bytes]) -> Usual | None:
+        """As a message has it, which is JSON; None if it is not usual."""
         tail = message[message.rfind(_OP) :]
-        brackets = b"}" if schema is None else b"}}"
-        # No bracket is behind `op` but the last ones: so it is no member of another member.
-        if not tail.startswith(_OP) or not tail.endswith(brackets) or tail.index(b"}") + len(brackets) != len(tail):
+        # No bracket is behind `op` but the last one: so it is no member of another member.
+        if not tail.startswith(_OP) or tail.find(b"}") + 1 != len(tail):
             return None
-        if not message.startswith(head) or len(tail) < 2 * _WORD:
+        if not message.startswith(b"{") or len(tail) < 2 * _WORD:
             return None
         to_end = frozenset(len(each) - at for each in others if (at := each.rfind(_SOURCE)) >= 0)
-        return cls(head, tail, schema or b"", to_end)
+        return cls(tail, to_end)
 
-    def find(self, messages: pa.BinaryArray, data: pa.Buffer, offsets: Places) -> Found:
+    def find(self, messages: pa.BinaryArray, data: pa.Buffer, offsets: Places, alike: Mask) -> Found:
         """The images of the messages that are so, with an `after`. `data`, `offsets`: the messages' text, and where
-        each begins, and the last one ends.
+        each begins, and the last one ends. `alike`: those to look at.
         """
         starts, ends = offsets[:-1], offsets[1:]
-        # The head is long if it has a schema: it is compared once.
-        at_head = np.flatnonzero(begins(messages, self.head))
-        at_head = at_head[starts[at_head] + len(self.head) + len(_NO_BEFORE) <= ends[at_head]]
+        at_head = np.flatnonzero(alike & begins(messages, b"{"))
+        at_head = at_head[starts[at_head] + 1 + len(_NO_BEFORE) <= ends[at_head]]
         without, with_before = np.zeros((2, len(messages)), np.bool_)
         for kind, word in ((without, _NO_BEFORE), (with_before, _BEFORE)):
-            kind[at_head] = _is_at(data, starts[at_head] + len(self.head), word)
-        first = starts + len(self.head) + len(_NO_BEFORE) - 1
+            kind[at_head] = _is_at(data, starts[at_head] + 1, word)
+        first = starts + len(_NO_BEFORE)
         middle = first
         if with_before.any():
             places = _places(data, _AFTER)
@@ -96,7 +88,7 @@ class Usual:
         last = self._last(data, first, ends, without | with_before) + 1
         good = np.flatnonzero((without | with_before) & (last + len(self.tail) <= ends))
         good = good[self._ends(data, ends[good])]
-        befores = np.where(with_before, starts + len(self.head) + len(_BEFORE) - 1, middle + 1)[good]
+        befores = np.where(with_before, starts + len(_BEFORE), middle + 1)[good]
         ops = np.frombuffer(data, np.uint8)[ends[good] - len(self.tail) + len(_OP)]
         return Found(good, ops, (befores, middle[good] + 1), (first[good], last[good]))
 
@@ -126,15 +118,25 @@ class Usual:
         return _is_at(data, ends - len(self.tail), self.tail, mask)
 
 
-def slices(data: pa.Buffer, starts: Places, ends: Places) -> pa.BinaryArray:
-    """What is between these places, which are in order."""
+def text_of(messages: pa.BinaryArray) -> tuple[pa.Buffer, Places]:
+    """The messages one behind the other, where each begins, and where the last one ends."""
+    _, places, data = messages.buffers()
+    if places is None or data is None:
+        return pa.py_buffer(b""), np.zeros(len(messages) + 1, np.int64)
+    offsets = np.frombuffer(places, np.int32, len(messages) + 1, messages.offset * 4).astype(np.int64)
+    first = int(offsets[0])
+    return data.slice(first, int(offsets[-1]) - first), offsets - first
+
+
+def slices(data: pa.Buffer, starts: Places, ends: Places, missing: Mask | None = None) -> pa.BinaryArray:
+    """What is between these places, which are in order; null where it is missing."""
     if not len(starts):
         return pa.array([], pa.binary())
     offsets = np.empty(2 * len(starts), np.int32)
     offsets[0::2], offsets[1::2] = starts, ends
     buffers = [None, pa.py_buffer(offsets), data]
     pieces = pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
-    return pieces.take(pa.array(np.arange(0, len(offsets), 2, dtype=np.int32)))
+    return pieces.take(pa.array(np.arange(0, len(offsets), 2, dtype=np.int32), mask=missing))
 
 
 def _is_at(data: pa.Buffer, places: Places, text: bytes, mask: bytes | None = None) -> Mask:

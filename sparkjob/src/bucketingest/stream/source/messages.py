@@ -6,7 +6,7 @@ This module imports nothing of Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bucketingest.decode.debezium.heads import HEAD
 from bucketingest.decode.kafka.columns import MessageColumns
 from bucketingest.decode.kafka.message import HEADERS, VALUE
 from bucketingest.decode.registered.wire_format import ids_of
@@ -55,6 +56,8 @@ class MessageDecoder:
     decoded: tuple[str, ...] = (VALUE,)
     """Columns of the messages that `blocks.decode` takes, in this order."""
     block_bytes: int = BLOCK_BYTES
+    shorten: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+    """What makes messages shorter before they are copied into blocks, by one more column that `blocks.decode` takes."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -65,7 +68,8 @@ class MessageDecoder:
         """The rows and the refused ones of a block, among them those with a time in no year that a column can have.
         `messages`: the columns that it needs, or more.
         """
-        decoded = self.blocks.decode(*[messages.column(name) for name in self.decoded])
+        heads = [HEAD] if HEAD in messages.schema.names else []
+        decoded = self.blocks.decode(*[messages.column(name) for name in [*self.decoded, *heads]])
         decoded = self.columns.added_to(decoded, messages)
         return decoded.without(dict(beyond_years(decoded.rows)), messages.num_rows)
 
@@ -88,7 +92,8 @@ def pack_messages(
     refused: list[int] = []
 
     def rows() -> Iterator[pa.RecordBatch]:
-        for block in blocks(batches, decoder.block_bytes):
+        short = batches if decoder.shorten is None else map(decoder.shorten, batches)
+        for block in blocks(short, decoder.block_bytes):
             decoded = decoder.decode(block)
             refused.append(len(decoded.refused))
             yield decoder.table_rows(decoded.rows)[0]

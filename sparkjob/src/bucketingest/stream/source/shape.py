@@ -13,6 +13,7 @@ from bucketingest.decode.avro.decoder import AvroDecoder
 from bucketingest.decode.avro.registered import RegisteredAvroDecoder
 from bucketingest.decode.debezium.decoder import DebeziumDecoder
 from bucketingest.decode.debezium.events import EventRules
+from bucketingest.decode.debezium.heads import with_heads_apart
 from bucketingest.decode.debezium.registered import RegisteredDebeziumDecoder
 from bucketingest.decode.decoder_choice import Way, has_sql, sql_refused, way_of
 from bucketingest.decode.json.decoder import JsonDecoder
@@ -39,7 +40,7 @@ from bucketingest.stream.source.decoding import (
     problem_of,
     transform,
 )
-from bucketingest.stream.source.messages import BLOCK_BYTES, BLOCK_BYTES_OF_EVENTS, BlockDecoder, MessageDecoder
+from bucketingest.stream.source.messages import BLOCK_BYTES_OF_EVENTS, BlockDecoder, MessageDecoder
 from bucketingest.stream.source.spark_plan import NotOnArrow, read_program
 from bucketingest.stream.source.traced import NOW, ROW_BY_ROW, analyzed, below, is_traced, numbers_of, traced
 from bucketingest.write.plan import DELETE_COLUMN
@@ -162,9 +163,12 @@ class RowShape:
 
     def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
         """With the words for dead letters."""
-        decoded, size = ((VALUE,), BLOCK_BYTES) if self._event_rules is None else ((VALUE, KEY), BLOCK_BYTES_OF_EVENTS)
         problem = problem_of(self._format)
-        return MessageDecoder(blocks, problem, NO_VALUE, self.program, self._message_columns, decoded, size)
+        plain = MessageDecoder(blocks, problem, NO_VALUE, self.program, self._message_columns)
+        if self._event_rules is None:
+            return plain
+        shorten = with_heads_apart if isinstance(blocks, DebeziumDecoder) else None
+        return replace(plain, decoded=(VALUE, KEY), block_bytes=BLOCK_BYTES_OF_EVENTS, shorten=shorten)
 
     def way(self) -> Way:
         """Whether messages are decoded on Arrow or by Spark, and why. Nothing is read."""

@@ -1,0 +1,107 @@
+"""What messages say of their types is cut off batch by batch, and changes nothing of the rows and the reasons."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.decode.ddl import columns_of
+from bucketingest.decode.debezium.decoder import DebeziumDecoder
+from bucketingest.decode.debezium.events import EventRules
+from bucketingest.decode.debezium.heads import HEAD, with_heads_apart
+from bucketingest.decode.kafka.message import KEY, VALUE
+from bucketingest.decode.message_columns import with_deleted
+from bucketingest.stream.source.messages import MessageDecoder, blocks
+
+DATE = "io.debezium.time.Date"
+
+
+def schema(*, of_date: str | None = DATE) -> bytes:
+    row = [{"type": "int64", "field": "id"}, {"type": "int32", "field": "d", "name": of_date}]
+    images = [{"type": "struct", "fields": row, "field": name} for name in ("before", "after")]
+    return text({"type": "struct", "fields": images})
+
+
+def text(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def with_schema(event: bytes, said: bytes, behind: bytes = b"") -> bytes:
+    return b'{"schema":%s,"payload":%s%s}' % (said, event, behind)
+
+
+def event(number: int, *, flat: bool, op: str = "c") -> bytes:
+    row = {"id": number, "d": number % 1000}
+    source = {"lsn": number, "table": "t"}
+    before, after = (row, None) if op == "d" else (None, row)
+    return text(row if flat else {"before": before, "after": after, "source": source, "op": op, "ts_ms": 1795763483131})
+
+
+def message(number: int, chance: random.Random, *, flat: bool) -> bytes | None:
+    plain = event(number, flat=flat)
+    match chance.randrange(40):
+        case 0:
+            return None
+        case 1:
+            return plain
+        case 2:
+            return with_schema(plain, schema()) + b" "
+        case 3:
+            return with_schema(plain, schema(), b',"more":{}')
+        case 4:
+            return with_schema(plain, schema(), b',"payload":' + event(-number, flat=flat))
+        case 5:
+            return with_schema(plain, schema())[:-3]
+        case 6:
+            return with_schema(b"null", schema())
+        case 7:
+            return with_schema(plain, b"null")
+        case 8:
+            return text({"ts_ms": 1})
+        case 9:
+            return with_schema(event(number, flat=flat, op="d"), schema())
+        case 10:
+            return with_schema(plain, schema(of_date="io.debezium.time.Year"))
+        case 11:
+            return b""
+    return with_schema(plain, schema())
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_and_reasons_are_those_of_the_whole_messages(seed: int, *, flat: bool) -> None:
+    chance = random.Random(seed)
+    rules = EventRules(full=False, stops=False, flat=flat)
+    decoder = MessageDecoder(
+        DebeziumDecoder(with_deleted(columns_of("id BIGINT, d DATE")), 0, rules), "", "", decoded=(VALUE, KEY)
+    )
+    other = schema(of_date=None)
+    batches = []
+    for start in range(0, 400, 50):
+        values = [message(number, chance, flat=flat) for number in range(start, start + 50)]
+        if start >= 200:  # the source's table has changed
+            values = [None if each is None else each.replace(schema(), other) for each in values]
+        keys = [text({"id": number}) for number in range(start, start + 50)]
+        batches.append(pa.RecordBatch.from_pydict({VALUE: pa.array(values, pa.binary()), KEY: pa.array(keys)}))
+    short = [decoder.decode(each) for each in blocks(map(with_heads_apart, batches))]
+    whole = [replace(decoder).decode(each.slice(at, 1)) for each in batches for at in range(each.num_rows)]
+    assert len(short) == 1
+    assert short[0].rows.to_pylist() == [row for each in whole for row in each.rows.to_pylist()]
+    assert [(each.number, each.why) for each in short[0].refused] == [
+        (at, each.why) for at, alone in enumerate(whole) for each in alone.refused
+    ]
+
+
+def test_bytes_that_all_messages_begin_with_are_in_no_block() -> None:
+    said = schema()
+    values = [with_schema(event(number, flat=False), said) for number in range(10)]
+    batch = pa.RecordBatch.from_pydict({VALUE: pa.array([*values, None], pa.binary())})
+    cut = with_heads_apart(batch)
+    assert cut.column(VALUE).to_pylist() == [*[event(number, flat=False) for number in range(10)], None]
+    assert cut.column(HEAD).null_count <= 1
+    assert batch.column(VALUE).to_pylist() == [*values, None]
