@@ -44,36 +44,26 @@ def event(number: int, *, flat: bool, op: str = "c") -> bytes:
 
 def message(number: int, chance: random.Random, *, flat: bool) -> bytes | None:
     plain = event(number, flat=flat)
-    match chance.randrange(40):
-        case 0:
-            return None
-        case 1:
-            return plain
-        case 2:
-            return with_schema(plain, schema()) + b" "
-        case 3:
-            return with_schema(plain, schema(), b',"more":{}')
-        case 4:
-            return with_schema(plain, schema(), b',"payload":' + event(-number, flat=flat))
-        case 5:
-            return with_schema(plain, schema())[:-3]
-        case 6:
-            return with_schema(b"null", schema())
-        case 7:
-            return with_schema(plain, b"null")
-        case 8:
-            return text({"ts_ms": 1})
-        case 9:
-            return with_schema(event(number, flat=flat, op="d"), schema())
-        case 10:
-            return with_schema(plain, schema(of_date="io.debezium.time.Year"))
-        case 11:
-            return b""
-    return with_schema(plain, schema())
+    usual = with_schema(plain, schema())
+    odd = [
+        None,
+        plain,
+        usual + b" ",
+        with_schema(plain, schema(), b',"more":{}'),
+        with_schema(plain, schema(), b',"payload":' + event(-number, flat=flat)),
+        usual[:-3],
+        with_schema(b"null", schema()),
+        with_schema(plain, b"null"),
+        text({"ts_ms": 1}),
+        with_schema(event(number, flat=flat, op="d"), schema()),
+        with_schema(plain, schema(of_date="io.debezium.time.Year")),
+        b"",
+    ]
+    return chance.choice(odd) if chance.random() < 0.3 else usual
 
 
 @pytest.mark.parametrize("flat", [False, True])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_rows_and_reasons_are_those_of_the_whole_messages(seed: int, *, flat: bool) -> None:
     chance = random.Random(seed)
     rules = EventRules(full=False, stops=False, flat=flat)
@@ -82,11 +72,11 @@ def test_rows_and_reasons_are_those_of_the_whole_messages(seed: int, *, flat: bo
     )
     other = schema(of_date=None)
     batches = []
-    for start in range(0, 400, 50):
-        values = [message(number, chance, flat=flat) for number in range(start, start + 50)]
-        if start >= 200:  # the source's table has changed
+    for start in range(0, 200, 25):
+        values = [message(number, chance, flat=flat) for number in range(start, start + 25)]
+        if start >= 100:  # the source's table has changed
             values = [None if each is None else each.replace(schema(), other) for each in values]
-        keys = [text({"id": number}) for number in range(start, start + 50)]
+        keys = [text({"id": number}) for number in range(start, start + 25)]
         batches.append(pa.RecordBatch.from_pydict({VALUE: pa.array(values, pa.binary()), KEY: pa.array(keys)}))
     short = [decoder.decode(each) for each in blocks(map(with_heads_apart, batches))]
     whole = [replace(decoder).decode(each.slice(at, 1)) for each in batches for at in range(each.num_rows)]
