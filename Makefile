@@ -1,5 +1,5 @@
 # Everything a developer runs. A fresh machine needs python3.11 or newer, java 17, mvn, go, git and make; make installs the rest.
-# One test, that with Trino, needs java 25 too.
+# The tests with Trino and Debezium need java 25 too.
 # Environments, downloads and builds are reused until their inputs change.
 
 .DEFAULT_GOAL := help
@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.version_info < (3, 11) and sys.exit(1); print(sys.executable)' 2>/dev/null && break; done)
 $(if $(PYTHON),,$(error Python 3.11 or newer is missing. On Debian or Ubuntu: sudo apt-get install python3 python3-venv))
 
-# CACHE, CONNECTORS, KAFKA_BROKER, APICURIO_REGISTRY, TRINO, HUDI_BUNDLE, SPARK_PROTOBUF, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
+# CACHE, CONNECTORS, KAFKA_BROKER, APICURIO_REGISTRY, TRINO, DEBEZIUM, DATABASES, HUDI_BUNDLE, SPARK_PROTOBUF, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
 $(foreach line,$(shell $(PYTHON) tools/devservers/locations.py),$(eval $(line)))
 
 UV_VERSION := 0.13.8
@@ -240,7 +240,7 @@ clean-cache: ## remove downloads and builds from the cache folder
 ##@ Download and build, into ~/.cache/bucketingest
 
 .PHONY: test-deps
-test-deps: java connectors kafka-broker apicurio-registry trino versitygw prometheus oracle helm $(CLASS_ARCHIVE) ## all of these that the tests need
+test-deps: java connectors kafka-broker apicurio-registry trino debezium databases versitygw prometheus oracle helm $(CLASS_ARCHIVE) ## all of these that the tests need
 
 .PHONY: connectors
 connectors: $(CONNECTORS)/.ready ## jars: Kafka source and Avro for PySpark 4.2
@@ -253,6 +253,12 @@ apicurio-registry: $(APICURIO_REGISTRY)/.ready ## a schema registry
 
 .PHONY: trino
 trino: $(TRINO)/.ready ## a Trino server; it runs on Java 25
+
+.PHONY: debezium
+debezium: $(DEBEZIUM)/.ready ## Debezium Server; it runs on Java 25
+
+.PHONY: databases
+databases: $(DATABASES)/.ready ## PostgreSQL and MariaDB, unpacked from Debian's packages, not installed
 
 .PHONY: kafka-spark-3.5
 kafka-spark-3.5: $(KAFKA_SPARK_3_5)/.ready ## jars: Kafka source and from_avro for PySpark 3.5 (benchmarks of Hudi's writer)
@@ -304,6 +310,15 @@ $(TRINO)/.ready: tools/jars/trino/pom.xml | mvn
 	mv $(@D)/all/plugin/hudi $(@D)/all/plugin/iceberg $(@D)/plugin
 	rm -rf $(@D)/all
 	touch $@
+# Of its archive two large libraries of others are left out.
+$(DEBEZIUM)/.ready: tools/jars/debezium/pom.xml | mvn
+	rm -rf $(@D)
+	mkdir -p $(@D)
+	mvn -B -q -f $< dependency:copy-dependencies -DoutputDirectory=$(@D)/all
+	tar -xzf $(@D)/all/*.tar.gz -C $(@D) --strip-components=1 --wildcards \
+	  --exclude='rocketmq-rocksdb-*' --exclude='vitess-*' 'debezium-server/*-runner.jar' 'debezium-server/lib/*'
+	rm -rf $(@D)/all
+	touch $@
 $(KAFKA_SPARK_3_5)/.ready: tools/jars/kafka-spark-3.5/pom.xml | mvn
 	$(copy_jars)
 $(SPARK_PROTOBUF)/.ready: tools/jars/spark-protobuf-3.4/pom.xml | mvn
@@ -329,6 +344,17 @@ $(PROMETHEUS)/.ready:
 	  dpkg -x prometheus_*.deb . && rm prometheus_*.deb; \
 	fi
 	$(@D)/usr/bin/promtool --version >/dev/null
+	touch $@
+
+# apt-get names the packages that this machine lacks, too; dpkg unpacks them without their start scripts.
+$(DATABASES)/.ready:
+	rm -rf $(@D)
+	mkdir -p $(@D)/all/partial
+	cd $(@D) && apt-get -o APT::Sandbox::User=root -o Debug::NoLocking=1 -o Dir::Cache::archives=$(@D)/all -q -y --download-only \
+	  --no-install-recommends --reinstall install postgresql-15 mariadb-server-core >all/log || { cat all/log >&2; echo \
+	  "PostgreSQL 15 and MariaDB are missing. On Debian 12: sudo apt-get update" >&2; exit 1; }
+	cd $(@D) && for package in all/*.deb; do dpkg -x "$$package" .; done
+	rm -rf $(@D)/all
 	touch $@
 
 $(ORACLE_VENV)/.ready: requirements/oracle.txt | $(UV)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from devservers.databases import MariaDB, Postgres
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
 from support.oracle.client import HudiOracle
@@ -47,6 +48,20 @@ def kafka_broker() -> Iterator[KafkaBroker]:
     """A running broker; each test creates topics of its own."""
     with KafkaBroker(tls=True) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A running PostgreSQL; each test creates tables of its own."""
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDB]:
+    """A running MariaDB; each test creates tables of its own."""
+    with MariaDB() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

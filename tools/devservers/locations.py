@@ -41,6 +41,16 @@ def trino() -> Path:
     return cache_folder() / "jars" / "trino-476"
 
 
+def debezium() -> Path:
+    """Folder of Debezium Server: its runner, and `lib`."""
+    return cache_folder() / "jars" / "debezium-server-3.6.1"
+
+
+def databases() -> Path:
+    """Folder of PostgreSQL 15 and MariaDB 10.11 as Debian packages them, unpacked, with the libraries they need."""
+    return cache_folder() / "databases"
+
+
 def hudi_bundle() -> Path:
     """Apache Hudi's Spark bundle for PySpark 3.5, one jar."""
     return cache_folder() / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
@@ -77,6 +87,8 @@ ENTRIES = {
     "kafka-broker": kafka_broker,
     "apicurio-registry": apicurio_registry,
     "trino": trino,
+    "debezium": debezium,
+    "databases": databases,
     "hudi-bundle": hudi_bundle,
     "spark-protobuf": spark_protobuf,
     "kafka-spark-3.5": kafka_spark_3_5,

@@ -54,7 +54,7 @@ class ServerProcess:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*_die_with_parent(), *command],
+                that_dies_with_parent(command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -122,7 +122,7 @@ def free_ports(count: int, *, host: str = "127.0.0.1") -> list[int]:
             one.close()
 
 
-def _die_with_parent() -> list[str]:
-    """A prefix that lets the kernel end the server when its parent is killed and can clean up nothing (Linux)."""
+def that_dies_with_parent(command: Sequence[str]) -> list[str]:
+    """The command so that the kernel ends it when its parent is killed and can clean up nothing (Linux)."""
     setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+    return [*([setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []), *command]

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from typing_extensions import override
 
-from devservers.locations import MissingDependencyError, require
+from devservers.java import java_25
+from devservers.locations import require
 from devservers.process import Server, ServerProcess, free_ports
 
 START_TIMEOUT_S = 400.0
@@ -26,7 +27,6 @@ _JVM = (
     *("--add-modules=jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED"),
     "--sun-misc-unsafe-memory-access=allow",
 )
-_JAVAS = ("/usr/lib/jvm/*25*/bin/java", "/opt/java/*25*/bin/java")
 
 
 class TrinoError(Exception):
@@ -69,7 +69,7 @@ class TrinoServer(Server):
         self._process = ServerProcess(
             "trino",
             [
-                str(_java()),
+                str(java_25("Trino")),
                 *_JVM,
                 *(f"-Dconfig={config}", "-Dnode.environment=test", "-Dnode.id=one"),
                 *(f"-Dnode.data-dir={self._folder}/data", f"-Dplugin.dir={home}/plugin"),
@@ -115,10 +115,3 @@ class TrinoServer(Server):
 
 def _text(properties: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in properties.items())
-
-
-def _java() -> Path:
-    for pattern in _JAVAS:
-        for found in Path("/").glob(pattern.lstrip("/")):
-            return found
-    raise MissingDependencyError(f"Trino needs Java 25: none at {' or '.join(_JAVAS)}")
