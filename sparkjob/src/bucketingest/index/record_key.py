@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -38,14 +38,11 @@ class KeyForm(StrEnum):
     COMPLEX = "COMPLEX"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KeyColumns:
     """The keys of a batch of n rows."""
 
-    record_key: pa.Array
-    """pa.StringArray[n]. For SIMPLE over a string column it is that column, not a copy. A missing row's text has no
-    meaning.
-    """
+    make_record_key: Callable[[], pa.Array]
     hash_keys: tuple[pa.Array, ...]
     """One pa.StringArray[n] per hash field, in record-key order; null where the hash key is null."""
     exceptions: Mapping[int, HashKeys]
@@ -54,6 +51,13 @@ class KeyColumns:
     """pa.BooleanArray[n] without nulls, true where the row has no usable key; None when every row has one."""
     ambiguous: pa.Array | None
     """pa.BooleanArray[n], true where a row of other values could have the same text; None when there is no such row."""
+
+    @functools.cached_property
+    def record_key(self) -> pa.Array:
+        """pa.StringArray[n], made when it is asked for: a bucket does not need it. For SIMPLE over a string column it
+        is that column, not a copy. A missing row's text has no meaning.
+        """
+        return self.make_record_key()
 
     def bucket_ids(
         self,
@@ -121,11 +125,11 @@ class RecordKeyRule:
             missing = pc.and_(missing, other)
         if broken is not None:
             missing = pc.or_(missing, broken)
-        record_key = self._record_key(texts)
+        make = functools.cache(lambda: self._record_key(texts))
         return KeyColumns(
-            record_key=record_key,
-            hash_keys=self._hash_keys(record_key, texts),
-            exceptions=self._exceptions(record_key, [text for text, is_own in zip(texts, own, strict=True) if is_own]),
+            make_record_key=make,
+            hash_keys=self._hash_keys(make, texts),
+            exceptions=self._exceptions(make, [text for text, is_own in zip(texts, own, strict=True) if is_own]),
             missing=missing if pc.any(missing).as_py() else None,
             ambiguous=None if len(self.fields) == 1 else self._ambiguous(batch, texts),
         )
@@ -159,32 +163,31 @@ class RecordKeyRule:
         found = [mask for mask in found if pc.any(mask).as_py()]
         return functools.reduce(pc.or_kleene, found) if found else None
 
-    def _hash_keys(self, record_key: pa.Array, texts: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+    def _hash_keys(self, record_key: Callable[[], pa.Array], texts: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         if len(self.fields) == 1:
             # Also for COMPLEX: `id:k1` has no comma, so Hudi hashes the whole text with the name.
-            return (record_key,)
+            return (record_key(),)
         by_name = dict(zip(self.fields, texts, strict=True))
         return tuple(by_name[name] for name in self.hash_fields)
 
-    def _exceptions(self, record_key: pa.Array, texts: Sequence[pa.Array]) -> dict[int, HashKeys]:
+    def _exceptions(self, record_key: Callable[[], pa.Array], texts: Sequence[pa.Array]) -> dict[int, HashKeys]:
         """Rows that Hudi may read differently, found with vectorised searches; only these are parsed one by one.
         `texts`: of the columns that may hold a comma.
         """
         if len(self.fields) == 1:
-            doubtful = pc.match_substring(record_key, ",")
+            doubtful = pc.match_substring(record_key(), ",")
             if self.form is KeyForm.SIMPLE and pc.any(doubtful).as_py():
-                doubtful = pc.and_(doubtful, pc.match_substring(record_key, f"{self.fields[0]}:"))
+                doubtful = pc.and_(doubtful, pc.match_substring(record_key(), f"{self.fields[0]}:"))
         else:
-            doubtful = pa.array(np.zeros(len(record_key), np.bool_))
-            for text in texts:
-                comma = pc.match_substring(text, ",")
-                if pc.any(comma).as_py():
-                    comma = pc.and_(comma, pc.match_substring_regex(text, "(?s),.*:"))
-                    doubtful = pc.or_(doubtful, pc.fill_null(comma, False))  # noqa: FBT003 - Arrow's signature
+            found = [comma for text in texts if pc.any(comma := pc.match_substring(text, ",")).as_py()]
+            if not found:
+                return {}
+            odd = [pc.match_substring_regex(text, "(?s),.*:") for text in texts]
+            doubtful = functools.reduce(pc.or_kleene, odd)
         if not pc.any(doubtful).as_py():
             return {}
         rows = pc.indices_nonzero(pc.fill_null(doubtful, False))  # noqa: FBT003 - Arrow's signature
-        keys = record_key.take(rows).to_pylist()
+        keys = record_key().take(rows).to_pylist()
         return {
             row: hash_keys_of_record_key(key, self.hash_fields) for row, key in zip(rows.to_pylist(), keys, strict=True)
         }

@@ -20,7 +20,7 @@ from bucketingest.hudi.table.layout_warnings import BlockChoice
 from bucketingest.hudi.table.schema import META_COLUMNS
 from bucketingest.index.placing import Place
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
-from bucketingest.write.rows.merging import filled_by, surviving_rows
+from bucketingest.write.rows.merging import filled_by, surely_distinct, surviving_rows
 
 _ONE_VALUE: Final = pa.dictionary(pa.int8(), pa.string())
 _META_FIELDS: Final = [
@@ -122,7 +122,8 @@ class AppendHandle:
         self._buffered_bytes = 0
         keys = self._plan.rules.record_key.record_keys(rows)
         ordering = self._ordering(rows)
-        survivors = surviving_rows(keys, ordering)
+        key = [rows.column(name) for name in self._plan.rules.record_key.fields]
+        survivors = None if surely_distinct(key) else surviving_rows(keys, ordering)
         if survivors is not None:
             indices = pa.array(survivors)
             older, of_older = rows, keys
