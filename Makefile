@@ -109,6 +109,10 @@ test-upgrade: $(READY) java connectors ## helm upgrade and rollback with ten run
 	$(if $(FROM),,$(error name the version to upgrade from: make test-upgrade FROM=COMMIT))
 	BUCKETINGEST_REQUIRE_CLUSTER=1 BUCKETINGEST_UPGRADE_FROM=$(FROM) $(BIN)/pytest tests/e2e/test_upgrade.py $(PYTEST_ARGS)
 
+.PHONY: test-scaling
+test-scaling: $(READY) java connectors kafka-broker versitygw ## executors follow the load on a cluster, up and down, without a restart (ten minutes)
+	BUCKETINGEST_REQUIRE_CLUSTER=1 BUCKETINGEST_SCALING=1 $(BIN)/pytest tests/e2e/test_scaling.py $(PYTEST_ARGS)
+
 .PHONY: test-alerts
 test-alerts: $(READY) java connectors kafka-broker oracle prometheus ## every alert fires only when it should
 	$(BIN)/pytest tests/unit/monitoring tests/unit/drills tests/integration/drills tests/integration/monitoring/test_alerts.py $(PYTEST_ARGS)

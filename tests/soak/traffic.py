@@ -55,7 +55,8 @@ class Traffic(threading.Thread):
         super().__init__(name="traffic", daemon=True)
         self._topic = topic
         self._chance = random.Random(f"traffic {seed}")
-        self._chunk = max(1, int(rows_per_second * _CHUNK_SECONDS))
+        self.rows_per_second = rows_per_second
+        """It may be changed while rows are sent."""
         self._producer = Producer(
             {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
         )
@@ -68,7 +69,7 @@ class Traffic(threading.Thread):
     def run(self) -> None:
         """Send a chunk, wait a moment, and so on."""
         while not self._over.is_set():
-            for _ in range(self._chunk):
+            for _ in range(max(1, int(self.rows_per_second * _CHUNK_SECONDS))):
                 self._send(*self._next_row())
             self._producer.poll(0)
             self._over.wait(_CHUNK_SECONDS)

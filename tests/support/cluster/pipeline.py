@@ -95,11 +95,13 @@ class Pipeline:
             "spec": merged(spec, changes or {}),
         }
 
-    def load(self, seed: int = 1) -> None:
-        """Create the topic, and send rows into it until the verdict."""
-        self.broker.create_topic(self.topic, partitions=PARTITIONS)
-        self._traffic = Traffic(self.broker.bootstrap_servers, seed, ROWS_PER_SECOND, self.topic)
-        self._traffic.start()
+    def load(self, seed: int = 1, rows_per_second: int = ROWS_PER_SECOND) -> None:
+        """Create the topic, and send rows into it until the verdict; later calls only change how many."""
+        if self._traffic is None:
+            self.broker.create_topic(self.topic, partitions=PARTITIONS)
+            self._traffic = Traffic(self.broker.bootstrap_servers, seed, rows_per_second, self.topic)
+            self._traffic.start()
+        self._traffic.rows_per_second = rows_per_second
 
     def get(self) -> Manifest | None:
         """The resource as it is now."""
