@@ -151,7 +151,7 @@ def _memory_of(process: int) -> dict[str, float]:
 
 async def _until_settled(resources: int) -> int:
     """Wait until each resource has its status; returns the bytes of the last of four scrapes."""
-    async with asyncio.timeout(400), aiohttp.ClientSession() as http:
+    async with asyncio.timeout(1200), aiohttp.ClientSession() as http:
         while True:
             await asyncio.sleep(5)
             with suppress(aiohttp.ClientError):
