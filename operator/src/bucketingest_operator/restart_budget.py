@@ -14,7 +14,7 @@ from bucketingest_operator.decide.pass_state import RESTART_WAITING
 from bucketingest_operator.decide.plan import CreatePreflight, Plan
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.decide.status import READY, RECONCILING
-from bucketingest_operator.decide.upgrade.preflight import PASSED, SKIPPED
+from bucketingest_operator.decide.upgrade.preflight import PASSED, PENDING, SKIPPED
 from bucketingest_operator.observation import JobState, Observation
 from bucketingest_operator.resource import Resource
 
@@ -78,6 +78,8 @@ class RestartBudget:
         """Add what statuses say: an earlier leader started these restarts."""
         now = datetime.now(UTC)
         for each in resources:
+            if _has_its_turn(each.status):
+                self._slots.setdefault(each.uid, self._slot(each, _CHECK))
             stopped = [one for one in each.status.attempts or () if one.outcome in PLANNED_RESTARTS]
             if not stopped:
                 continue
@@ -169,6 +171,12 @@ def _is_checked(seen: Observation, plan: Plan) -> bool:
         return True
     runs = any(each.state is JobState.RUNNING for each in seen.preflights)
     return preflight is not None and (runs or preflight.result in {PASSED, SKIPPED})
+
+
+def _has_its_turn(status: Status) -> bool:
+    """Whether the changed spec is being checked, or was, and the restart follows, as far as a status says."""
+    preflight = None if status.upgrade is None else status.upgrade.preflight
+    return preflight is not None and preflight.result in {PENDING, PASSED, SKIPPED} and not _waits(status)
 
 
 def _is_back(slot: _Slot, last: Attempt, status: Status) -> bool:

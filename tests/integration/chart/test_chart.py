@@ -186,6 +186,16 @@ def test_without_being_asked_for_there_is_no_webhook(tmp_path: Path) -> None:
     assert "webhook" not in found
 
 
+def test_the_webhooks_secret_of_helm_and_that_of_cert_manager_are_two(tmp_path: Path) -> None:
+    mounted = set()
+    for by_cert_manager in (False, True):
+        values = {"webhook": {"enabled": True, "certManager": by_cert_manager}}
+        (deployment,) = of_kind(rendered(tmp_path, values), "Deployment")
+        volumes = {each["name"]: each for each in deployment["spec"]["template"]["spec"]["volumes"]}
+        mounted.add(volumes["webhook"]["secret"]["secretName"])
+    assert len(mounted) == 2, "Helm takes over no Secret that it did not make"
+
+
 @pytest.mark.parametrize("by_cert_manager", [False, True])
 def test_the_webhook_has_a_certificate_for_its_service_and_refuses_nothing_while_it_is_away(
     tmp_path: Path, by_cert_manager: bool

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bucketingest.spec.status import Attempt, Condition, Status, Trial, UpgradeStatus
+from bucketingest.spec.status import Attempt, Condition, Preflight, Status, Trial, UpgradeStatus
 from bucketingest_operator.decide.plan import Action, CreatePreflight, Plan
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
@@ -268,6 +268,16 @@ def test_a_new_leader_knows_who_has_the_turn_of_a_default_image() -> None:
         budget.seed([replace(resource(uid="a", status=given), has_default_image=True)])
         return budget.full(replace(named("b"), has_default_image=True))
 
+    def in_check(result: str, reason: str = "PreflightRunning") -> Status:
+        check = Preflight(digest="new", generation=2, since=STARTED, result=result, message=None)
+        given = replace_upgrade(DONE, UpgradeStatus(attempt=1, digest="of the image before", preflight=check))
+        waits = Condition(type="Reconciling", status="True", reason=reason, lastTransitionTime=STARTED)
+        return given.model_copy(update={"conditions": [waits]})
+
+    assert full(in_check("Pending")), "its spec is being checked"
+    assert full(in_check("Passed")), "its restart follows"
+    assert not full(in_check("Passed", "RestartWaiting"))
+    assert not full(in_check("Failed"))
     assert full(on_trial()), "its driver is ready, and has not committed with the image"
     assert not full(on_trial(failed_at=STARTED))
     assert not full(DONE)
