@@ -272,7 +272,7 @@ def test_a_new_leader_knows_who_has_the_turn_of_a_default_image() -> None:
         check = Preflight(digest="new", generation=2, since=STARTED, result=result, message=None)
         given = replace_upgrade(DONE, UpgradeStatus(attempt=1, digest="of the image before", preflight=check))
         waits = Condition(type="Reconciling", status="True", reason=reason, lastTransitionTime=STARTED)
-        return given.model_copy(update={"conditions": [waits]})
+        return given.model_copy(update={"conditions": [*(given.conditions or ()), waits]})
 
     assert full(in_check("Pending")), "its spec is being checked"
     assert full(in_check("Passed")), "its restart follows"
