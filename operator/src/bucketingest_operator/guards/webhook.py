@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
+
+from bucketingest_operator.metrics.http_server import listening
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +59,8 @@ async def serve(webhook: Webhook, judge: Judge, look_seconds: float = LOOK_SECON
                     context = _context(webhook.certificate)
                     await site.aclose()
                     used = None
-                    await site.enter_async_context(_listening(webhook.port, judge, context))
+                    routes = [web.post(PATH, _answering(judge))]
+                    await site.enter_async_context(listening("", webhook.port, routes, context))
                     used, said = found, ""
             except OSError as error:  # of TLS, too
                 if str(error) != said:
@@ -76,20 +79,6 @@ def _context(folder: Path) -> ssl.SSLContext:
     # With a password, as OpenSSL would ask a terminal for that of a key that has one.
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key", password="")
     return context
-
-
-@asynccontextmanager
-async def _listening(port: int, judge: Judge, context: ssl.SSLContext) -> AsyncIterator[None]:
-    app = web.Application()
-    app.router.add_post(PATH, _answering(judge))
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, None, port, ssl_context=context).start()
-        log.info("listening for the webhook", extra={"port": runner.addresses[0][1]})
-        yield
-    finally:
-        await runner.cleanup()
 
 
 def _answering(judge: Judge) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -1,16 +1,27 @@
-"""`/healthz`, `/readyz` and `/metrics` of the operator."""
+"""What the operator answers over HTTP: `/healthz`, `/readyz`, `/metrics`; the webhook listens by the same rule.
+
+Any pod of the cluster may reach it. So connections have a limit, or one that opens many and says nothing would take the
+operator's memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Final
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 log = logging.getLogger(__name__)
+
+CONNECTIONS_MAX: Final = 64
+_HANDSHAKE_SECONDS: Final = 5.0
+_AGAIN_SECONDS: Final = 1.0
 
 
 def split_address(listen: str) -> tuple[str, int]:
@@ -21,10 +32,9 @@ def split_address(listen: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-@asynccontextmanager
-async def serving(
+def serving(
     listen: str, metrics_text: Callable[[], bytes], ready: Callable[[], bool], healthy: Callable[[], bool]
-) -> AsyncIterator[int]:
+) -> AbstractAsyncContextManager[int]:
     """Serve while the context is open; its value is the port.
 
     Args:
@@ -47,18 +57,65 @@ async def serving(
 
         return handle
 
+    routes = [web.get("/metrics", metrics), web.get("/healthz", answer(healthy)), web.get("/readyz", answer(ready))]
+    return listening(*split_address(listen), routes)
+
+
+@asynccontextmanager
+async def listening(
+    host: str, port: int, routes: Sequence[web.RouteDef], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Answer while the context is open; its value is the port. A connection too many ends the oldest one.
+
+    Args:
+        host: "": every address of both families, as a pod may have only one of the two.
+        port: 0: a free one.
+        routes: What answers.
+        tls: None: without TLS.
+
+    Raises:
+        OSError: The address cannot be used.
+    """
     app = web.Application()
-    app.router.add_get("/metrics", metrics)
-    app.router.add_get("/healthz", answer(healthy))
-    app.router.add_get("/readyz", answer(ready))
+    app.add_routes(routes)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        host, port = split_address(listen)
-        site = web.TCPSite(runner, host or None, port)
-        await site.start()
-        bound = runner.addresses[0][1]
-        log.info("listening", extra={"host": host, "port": bound})
-        yield bound
-    finally:
-        await runner.cleanup()
+    both = not host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family, backlog=CONNECTIONS_MAX, dualstack_ipv6=both) as bound:
+        bound.settimeout(0)
+        await runner.setup()
+        accepting = asyncio.create_task(_accept(bound, runner, tls))
+        try:
+            log.info("listening", extra={"host": host, "port": bound.getsockname()[1], "tls": tls is not None})
+            yield int(bound.getsockname()[1])
+        finally:
+            accepting.cancel()
+            await asyncio.gather(accepting, return_exceptions=True)
+            await runner.cleanup()
+
+
+async def _accept(bound: socket.socket, runner: web.AppRunner, tls: ssl.SSLContext | None) -> None:
+    """Take connections forever. One counts from its first packet, before TLS has begun, until it is closed."""
+    loop, server = asyncio.get_running_loop(), runner.server
+    assert server is not None, "set up"
+    opened: list[socket.socket] = []
+
+    async def begin(connection: socket.socket) -> None:
+        seconds = None if tls is None else _HANDSHAKE_SECONDS
+        with suppress(OSError):  # the other side has gone, or does not speak TLS
+            await loop.connect_accepted_socket(server, connection, ssl=tls, ssl_handshake_timeout=seconds)
+
+    async with asyncio.TaskGroup() as beginning:
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(bound)
+            except OSError as error:  # no more files: some connections end
+                log.warning("no connection can be taken", extra={"error": str(error)})
+                await asyncio.sleep(_AGAIN_SECONDS)
+                continue
+            opened = [each for each in opened if each.fileno() != -1]
+            if len(opened) >= CONNECTIONS_MAX:
+                with suppress(OSError):  # it has just ended by itself
+                    opened.pop(0).shutdown(socket.SHUT_RDWR)
+            opened.append(connection)
+            beginning.create_task(begin(connection))

@@ -1,13 +1,18 @@
-"""The operator's endpoints: on every address, of both families."""
+"""The operator listens on every address, of both families, and whoever opens connections keeps nobody out."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
+from pathlib import Path
 
 import pytest
+from aiohttp import web
 
-from bucketingest_operator.metrics.http_server import serving
+from bucketingest_operator.metrics import http_server
+from bucketingest_operator.metrics.http_server import listening, serving
+from support.operator.certificates import make_certificate
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
@@ -26,3 +31,50 @@ def test_without_a_host_it_answers_on_every_address(address: str) -> None:
             return answer
 
     assert asyncio.run(asked()).endswith(b"ok\n")
+
+
+async def hello(_: web.Request) -> web.Response:
+    return web.Response(text="hello")
+
+
+@pytest.mark.parametrize("with_tls", [False, True])
+def test_connections_that_say_nothing_are_few_and_keep_nobody_out(
+    with_tls: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 3)
+    here, there = None, None
+    if with_tls:
+        there = ssl.create_default_context(cadata=make_certificate(tmp_path, "127.0.0.1").decode())
+        here = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        here.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+
+    async def story() -> None:
+        async with asyncio.timeout(60), listening("", 0, [web.get("/", hello)], here) as port:
+            # They begin no TLS, send no request, or keep their connection.
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+            polite = [await asyncio.open_connection("127.0.0.1", port, ssl=there) for _ in range(5)]
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=there)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            for early, _ in [*silent, *polite[:3]]:
+                assert await early.read() == b"", "it is ended by the operator"
+            for _, each in [*silent, *polite, (reader, writer)]:
+                each.close()
+
+    asyncio.run(story())
+
+
+def test_nothing_stays_when_it_ends() -> None:
+    async def story() -> None:
+        async with asyncio.timeout(60):
+            async with listening("", 0, [web.get("/", hello)]) as port:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            assert await reader.read() == b"", "a connection that is open ends, too"
+            writer.close()
+            async with listening("", port, []):
+                pass
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", port)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(story())
