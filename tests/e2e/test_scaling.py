@@ -19,10 +19,11 @@ from support.cluster.pipeline import Pipeline
 pytestmark = pytest.mark.skipif(not os.environ.get("BUCKETINGEST_SCALING"), reason="ten minutes: make test-scaling")
 
 NewPipeline = Callable[..., Pipeline]
-ROWS, TIMES, MOST = 120, 5, 4
+FEW, ROWS, TIMES, MOST = 10, 120, 5, 4
+"""Rows a second: until the first commit, so that the start leaves no backlog; then; and how many times more."""
 NORMAL = 30
 """Seconds of input that are not committed while all is well: those of a commit interval, and of a micro-batch."""
-UP_SECONDS, NORMAL_SECONDS, DOWN_SECONDS = 400.0, 600.0, 1200.0
+UP_SECONDS, NORMAL_SECONDS, DOWN_SECONDS = 600.0, 600.0, 1200.0
 CHANGES = {
     "source": {"kafka": {"options": {"minPartitions": "8"}}},
     # Each row takes a slot for 3 ms and no processor time: so more executors are faster, on any machine.
@@ -35,10 +36,13 @@ CHANGES = {
 
 def test_executors_come_with_the_load_and_go_with_it_without_a_restart(on_volume: NewPipeline) -> None:
     clicks = on_volume("clicks")
-    clicks.load(rows_per_second=ROWS)
+    clicks.load(rows_per_second=FEW)
     applied = time.time()
     clicks.kube.apply(clicks.manifest(CHANGES))
-    clicks.wait_for_commit(applied, "apply")
+    clicks.wait_for_commit(applied, "apply", within=UP_SECONDS)
+    clicks.load(rows_per_second=ROWS)
+    clicks.wait_for_commit(time.time() + NORMAL, "the usual load", within=UP_SECONDS)
+    assert len(clicks.executors()) == 1
 
     clicks.load(rows_per_second=ROWS * TIMES)
     clicks.wait("load x5 -> more executors", lambda: len(clicks.executors()) > 1, within=UP_SECONDS)
