@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bucketingest.errors import BucketIngestError
+from bucketingest_operator.guards.http_server import split_address
 from bucketingest_operator.guards.uninstall import may_uninstall
 from bucketingest_operator.guards.webhook import Webhook
 from bucketingest_operator.kube.connection import own_namespace
@@ -19,7 +20,6 @@ from bucketingest_operator.kube.leadership import LEASE_NAME
 from bucketingest_operator.logs import configure_logs
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.settings_file import load_settings
-from bucketingest_operator.metrics.http_server import split_address
 from bucketingest_operator.wiring import Operator, Options
 
 log = logging.getLogger(__name__)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from bucketingest_operator.act import Actor
 from bucketingest_operator.guards.admission import Admission
+from bucketingest_operator.guards.http_server import serving
 from bucketingest_operator.guards.webhook import Webhook, serve
 from bucketingest_operator.handlers import KopfThread
 from bucketingest_operator.kube.api import Api, ApiError
@@ -23,7 +24,6 @@ from bucketingest_operator.kube.mirror import Mirror
 from bucketingest_operator.kube.watch_claims import WatchClaims
 from bucketingest_operator.manifests.attempt_objects import MANAGED
 from bucketingest_operator.manifests.settings import JobSettings
-from bucketingest_operator.metrics.http_server import serving
 from bucketingest_operator.metrics.operator_metrics import Metrics
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
 from bucketingest_operator.observe.compaction_reading import AnyJob

@@ -1,1 +1,1 @@
-"""What is asked before something is done from outside: may this spec be stored, may the operator be uninstalled."""
+"""What comes from outside: who may connect, may this spec be stored, may the operator be uninstalled."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from bucketingest_operator.metrics.http_server import listening
+from bucketingest_operator.guards.http_server import listening
 
 log = logging.getLogger(__name__)
 

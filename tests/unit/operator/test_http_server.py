@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bucketingest_operator.metrics import http_server
-from bucketingest_operator.metrics.http_server import listening, serving
+from bucketingest_operator.guards import http_server
+from bucketingest_operator.guards.http_server import listening, serving
 from support.operator.certificates import make_certificate
 
 
