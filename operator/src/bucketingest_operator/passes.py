@@ -12,7 +12,8 @@ A pass is the operator's only way to do anything for a resource:
 * Drivers are asked apart, by `poll`: a pod that never answers costs a poller's time, and no pass waits for it.
 * A pass that fails is repeated after a growing pause; that of one resource stops no other. After a conflict the
   resource is read from the API server instead of the mirror.
-* Leadership is asked again before each call (`act`): a leader that was replaced writes nothing more.
+* Leadership is asked again before each call (`act`): a leader that was replaced writes nothing more. What is due then
+  stays due: a leader that loses the lease for a moment drops nothing.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ POLL_SECONDS: Final = 3.0
 PASS_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 8.0
 BACKOFF_CAP: Final = 60.0
+NOT_OURS_SECONDS: Final = 60.0
+"""What this process may not act on now is due again then: a new leader looks at everything, but none can forget one."""
 REFUSED_SECONDS: Final = 5.0
 REFUSED_CAP: Final = 120.0
 """First and longest time until a refused creation is tried again."""
@@ -185,9 +188,10 @@ class Passes:
             self._busy += 1
             try:
                 resource = self._inventory.get(uid)
-                # A new leader looks at everything.
                 if resource is not None and self.may_act(resource.namespace):
                     await self._pass(resource)
+                elif resource is not None:
+                    self._queue.add(uid, NOT_OURS_SECONDS)
             finally:
                 self._busy -= 1
                 self._queue.done(uid)
@@ -217,7 +221,7 @@ class Passes:
             memory.failures = 0
         except NotLeader as error:
             log.warning("stopped acting", extra={"reason": str(error)})
-            return
+            after = NOT_OURS_SECONDS
         except (Conflict, NotFound):
             # A user or another writer changed or deleted it: not worth a report, unless it repeats.
             after = await self._read_again(resource, memory)

@@ -11,9 +11,11 @@ from typing import Any, cast
 import pytest
 
 from bucketingest.spec.model import KIND
+from bucketingest_operator import passes as passes_module
 from bucketingest_operator.act import Actor
 from bucketingest_operator.decide.plan import Action, WriteStatus
 from bucketingest_operator.kube.api import Api
+from bucketingest_operator.kube.leaders_api import NotLeader
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.observation import PodState
 from bucketingest_operator.observe.inventory import Inventory
@@ -152,6 +154,37 @@ def test_a_status_of_which_an_older_definition_drops_fields_is_written_once(drop
         assert counts[-3] > 0
         assert counts[-3] == counts[-1], "each pass writes the status again"
         assert (memory.wrote is not None) == bool(dropped), "of each resource a status that nobody needs"
+
+    asyncio.run(run())
+
+
+def test_what_is_due_while_another_acts_stays_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes_module, "NOT_OURS_SECONDS", 0.01)
+
+    async def run() -> None:
+        queue = WorkQueue()
+        inventory = Inventory(queue.add, lambda _uid: None)
+        inventory.take(_body("one", "ingest"))
+        looks, leads = 0, iter([False, False])
+        twice = asyncio.Event()
+
+        def looks_and_stops(*_: object) -> bool:
+            nonlocal looks
+            looks += 1
+            if looks == 2:
+                twice.set()
+            raise NotLeader("another operator acts")
+
+        metrics = PassMetrics(lambda _seconds: None, lambda: None)
+        observer = cast(Observer, SimpleNamespace(must_ask=looks_and_stops))
+        api = cast(Api, _NoObjects())
+        passes = Passes(
+            api, inventory, observer, queue, acts_in=lambda _: next(leads, True), metrics=metrics, restarts_max=10
+        )
+        worker = asyncio.create_task(passes.work())
+        async with asyncio.timeout(60):
+            await twice.wait()
+        worker.cancel()
 
     asyncio.run(run())
 

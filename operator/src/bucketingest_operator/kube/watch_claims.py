@@ -154,7 +154,7 @@ class WatchClaims:
                 log.warning("the claims of other releases cannot be read", extra={"error": str(error)})
                 return
             found = []  # as for a claim of its own
-        new = asked >= self._read_until
+        new = self._clock.time() >= self._read_until  # also if it was not yet so when it was asked
         self._read_until = asked + CLAIM.trusted
         self._seen = {each["metadata"]["namespace"]: self._look_at(each) for each in found if self._is_others(each)}
         self._left = after = frozenset(filter(self._named, self._seen))

@@ -20,6 +20,7 @@ class Leases:
         self.version = 0
         self.forbidden = False
         self.silent = False
+        self.listing_seconds = 0.0
 
     def time(self) -> float:
         return self.now
@@ -53,6 +54,7 @@ class Leases:
     async def list(self, _kind: Any, _namespace: None, *, fields: str) -> Any:
         self._called()
         assert fields == f"metadata.name={WATCH_LEASE}"
+        self.now += self.listing_seconds
         return list(self.leases.values()), "1"
 
     def _store(self, namespace: str, lease: Any) -> None:
@@ -152,6 +154,16 @@ def test_a_release_for_the_whole_cluster_leaves_alone_what_another_names(cluster
         whole.step()
     assert whole.acts("a", "b") == [True, True]
     assert whole.changes > changes, "what it did not look at is due now"
+
+
+def test_a_gap_that_begins_while_the_api_server_answers_is_one(cluster: Leases) -> None:
+    whole = Release(cluster, "ops/whole")
+    whole.step()
+    cluster.now += CLAIM.trusted - 1
+    changes, cluster.listing_seconds = whole.changes, 2.0
+    whole.step()
+    assert whole.acts("a") == [True]
+    assert whole.changes > changes, "what was due in the gap is due now"
 
 
 def test_two_releases_for_the_whole_cluster_do_not_both_act(cluster: Leases) -> None:
