@@ -16,6 +16,7 @@ Node = dict[str, Any]
 _DURATION: Final = ("1s", "30s", "1m", "2m30s", "1h")
 _NAMES: Final[tuple[list[str], ...]] = (["a"], ["b"], ["a", "b"], ["c"], ["a", "a"], ["_hoodie_x"], [])
 _PATH: Final = ("s3://lake/orders", "s3://lake/orders/x", "s3://lake/other", "s3://lake/orders2", "s3://lake/a/../b")
+_BELOW: Final = ("s3://lake/in/x", "s3://lake/in/_x/y", "s3://lake/in/a/.x", "s3://lake/in/_a=b/_c", "s3://lake/in/_a=b")
 _OPTIONS: Final[tuple[dict[str, str], ...]] = (
     {"kafka.client.id": "x"},
     {"kafka.group.id": "x"},
@@ -81,7 +82,7 @@ POOLS: Final[Mapping[str, tuple[Any, ...]]] = {
     "table.partitionBy": _NAMES,
     "table.orderingField": ("c",),
     "table.deleteWhen": ("c = 1",),
-    "table.path": _PATH,
+    "table.path": (*_PATH, *_BELOW),
     "table.index": (
         {"type": "state"},
         {"type": "bucket"},
@@ -122,7 +123,7 @@ POOLS: Final[Mapping[str, tuple[Any, ...]]] = {
         ],
     ),
     "errors.mode": ("deadLetter", "fail"),
-    "errors.deadLetterPath": _PATH,
+    "errors.deadLetterPath": (*_PATH, *_BELOW),
     "checkpoint.path": _PATH,
     "health.maxCommitLag": _DURATION,
     "health.maxInflightAge": _DURATION,
@@ -220,6 +221,7 @@ _OF_KUBERNETES: Final[Mapping[str, Callable[..., Any]]] = {
     "lowerAscii": str.lower,
     "quantity": quantity,
     "compareTo": lambda one, other: (one > other) - (one < other),
+    "substring": lambda text, start: text[start:],
 }
 """Functions that Kubernetes adds to CEL."""
 

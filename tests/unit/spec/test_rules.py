@@ -317,8 +317,8 @@ def test_an_iceberg_table_beside_one_in_glue_of_a_named_account_is_no_clash(prob
                 "spec.format": None,
                 "spec.table.path": "/in/orders",
             },
-            "spec.table.path: lies in the source's directory; allowed: a path outside of source.files.path /in: the "
-            "job would read what it writes",
+            "spec.table.path: is read by the source; allowed: a path outside of source.files.path /in, or below a "
+            "directory of it that begins with _",
             id="table in the source",
         ),
         pytest.param(

@@ -19,6 +19,7 @@ from bucketingest.spec.fields.options import (
 )
 from bucketingest.spec.fields.source import KafkaColumns
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS, IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
+from bucketingest.spec.formats.files import HIDDEN
 from bucketingest.spec.rules import PLACE
 
 
@@ -95,7 +96,11 @@ def _outside(field: str, directory: str) -> CelRule:
     inside = f"(self.{field} + '/').startsWith(self.{directory} + '/')"
     needed = [each for each in (field, directory) if each != "table.path"]
     guard = " || ".join(f"!has(self.{'source.files' if 'source' in each else each})" for each in needed)
-    return CelRule(f"{guard} || !{inside}", f"{field} must lie outside of {directory}", f".{field}")
+    rule, message = f"{guard} || !{inside}", f"{field} must lie outside of {directory}"
+    if "source" in directory:
+        rule += f" || (self.{field} + '/').substring(size(self.{directory})).matches('{HIDDEN}')"
+        message += ", or below a directory of it that begins with _"
+    return CelRule(rule, message, f".{field}")
 
 
 def _longer_than_interval(field: str) -> CelRule:

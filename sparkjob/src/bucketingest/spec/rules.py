@@ -5,6 +5,7 @@ Pure functions. `cel.py` repeats the rules that CEL can express.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,7 +20,7 @@ from bucketingest.spec.fields.options import (
 )
 from bucketingest.spec.fields.pod_rules import POD_RULES
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS
-from bucketingest.spec.formats.files import FILES_RULES
+from bucketingest.spec.formats.files import FILES_RULES, HIDDEN
 from bucketingest.spec.formats.rules import FORMAT_RULES
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
 from bucketingest.spec.quantity import format_duration
@@ -319,9 +320,11 @@ def _paths_apart(view: View) -> Iterator[Broken]:
     source = view.text("source.files.path")
     for path in ("table.path", "errors.deadLetterPath"):
         other = view.text(path)
-        if source is not None and other is not None and f"{other}/".startswith(f"{source}/"):
-            allowed = f"a path outside of source.files.path {source}: the job would read what it writes"
-            yield Broken(tuple(path.split(".")), "lies in the source's directory", allowed)
+        if source is None or other is None or not f"{other}/".startswith(f"{source}/"):
+            continue
+        if re.search(HIDDEN, f"{other}/".removeprefix(source)) is None:
+            allowed = f"a path outside of source.files.path {source}, or below a directory of it that begins with _"
+            yield Broken(tuple(path.split(".")), "is read by the source", allowed)
 
 
 def _lock_times(view: View) -> Iterator[Broken]:

@@ -67,6 +67,11 @@ def test_a_header_that_nobody_has_told_of_refuses_the_file(text: bytes) -> None:
     assert rows(parts(b"id\n", pa.schema([("id", pa.string())]))) == [("id",)], "one word may be a value"
 
 
+def test_names_of_the_columns_are_a_row_where_the_option_says_so() -> None:
+    texts = pa.schema([("id", pa.string()), ("n", pa.string())])
+    assert rows(parts(b"id,n\na,1\n", texts, has_header=False)) == [("id", "n"), ("a", "1")]
+
+
 def test_quotes_are_as_rfc_4180_has_them_and_nothing_is_null_unless_in_quotes() -> None:
     assert rows(parts(b'"say ""hi""",1\r\n"a\nb",2\r\n"",3\r\n,4\r\n')) == [
         ('say "hi"', 1),

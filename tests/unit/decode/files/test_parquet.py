@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import itertools
+import os
+import random
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.decode.files import parquet
 from bucketingest.decode.files.formats import columns_of
 from bucketingest.decode.files.parquet import ParquetReader
 from bucketingest.decode.files.parts import BadFile, NoRow, Part, Piece
+from bucketingest.decode.files.reader import damaged
 
 COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int32()), ("at", pa.timestamp("us", tz="UTC"))])
 ROWS = 3000
@@ -210,19 +213,29 @@ def test_a_file_that_is_compressed_as_a_whole_is_bad(tmp_path: Path) -> None:
         list(ParquetReader(COLUMNS).read(pa.CompressedInputStream(pa.OSFile(piece.path, "rb"), "gzip"), piece))
 
 
-def test_of_a_whole_file_no_statistics_of_columns_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Where they are damaged PyArrow 26.0.1 ends the process, and with it the run: no file would be named."""
-    monkeypatch.setattr(parquet, "_middle", lambda _: pytest.fail("asked"))
-    piece = written(tmp_path, rows_of(9), row_group_size=4)
-    with pa.OSFile(piece.path) as file:
-        assert sum(part.rows.num_rows for part in ParquetReader(COLUMNS).read(file, piece)) == 9
+def test_pieces_of_a_file_with_a_damaged_footer_are_bad_and_end_no_process(tmp_path: Path) -> None:
+    """PyArrow 26.0.1 ends the process if it is asked for a column of such a footer: no file would be named."""
+    content = bytearray(Path(written(tmp_path, rows_of(90), row_group_size=9).path).read_bytes())
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    chosen = random.Random(1)
+    child = os.fork()
+    if child == 0:
+        for _ in range(1000):
+            damaged_one = content.copy()
+            for _ in range(chosen.randrange(1, 4)):
+                damaged_one[chosen.randrange(footer, len(content) - 8)] = chosen.randrange(256)
+            for piece in (Piece(0, "a", 0, 1000, is_whole=False), Piece(0, "a", 1000, len(content), is_whole=False)):
+                with suppress(Exception):
+                    list(ParquetReader(COLUMNS).read(pa.BufferReader(bytes(damaged_one)), piece))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_version_of_spark_that_is_no_number_is_none_of_old() -> None:
-    table = rows_of(1).replace_schema_metadata({"org.apache.spark.version": "vendor"})
-    pq.write_table(table, out := pa.BufferOutputStream())
-    file = out.getvalue()
-    parts = ParquetReader(COLUMNS).read(pa.BufferReader(file), Piece(0, "a.parquet", 0, file.size))
-    assert sum(part.rows.num_rows for part in parts) == 1
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_page_that_has_another_checksum_than_its_own_makes_a_bad_file(tmp_path: Path, *, dictionary: bool) -> None:
+    options = {"compression": "none", "use_dictionary": dictionary, "write_page_checksum": True}
+    piece = written(tmp_path, rows_of(90), **options)
+    path = Path(piece.path)
+    path.write_bytes(path.read_bytes().replace(b"k17", b"k71", 1))
+    with pytest.raises(BadFile, match="CRC checksum"), damaged():
+        parts(piece)

@@ -35,7 +35,8 @@ class CsvReader:
     """Reads CSV files into the columns. Picklable."""
 
     columns: pa.Schema
-    has_header: bool = False
+    has_header: bool | None = None
+    """None: nobody has said it; there is none, and a file that begins with the columns' names is refused."""
     separator: str = ","
     quote: str = '"'
     escape: str | None = None
@@ -56,7 +57,7 @@ class CsvReader:
         if names is None:
             return
         unknown = unknown_columns(names, self.columns)
-        quotes = Quotes(self, 1 + self.has_header)
+        quotes = Quotes(self, 1 + bool(self.has_header))
         text = source.all_if_small()
         if text is not None:
             quotes.look(text + b"\n")
@@ -184,7 +185,8 @@ class CsvReader:
     def _header(self, text: TextSource) -> list[str] | None:
         """Names of the file's columns as the schema has them; None if there is not even a header. Raises BadFile."""
         if not self.has_header:
-            self._check_first(text.first_line())
+            if self.has_header is None:
+                self._check_first(text.first_line())
             return None if text.is_empty else list(self.columns.names)
         line = text.take_line()
         if line is None:
@@ -207,7 +209,7 @@ class CsvReader:
         with suppress(UnicodeDecodeError, csv.Error):
             found = sorted(cell.strip().lower() for cell in self._cells(line))
             if len(found) > 1 and found == sorted(name.lower() for name in self.columns.names):
-                raise BadFile("line 1 has the names of the columns: set options.header to true")
+                raise BadFile("line 1 has the names of the columns: set options.header (false: it is a row)")
 
     def _cells(self, line: bytes) -> list[str]:
         """Of a header. Raises UnicodeDecodeError, csv.Error."""

@@ -34,7 +34,7 @@ def reader_of(source: FilesSource, columns: pa.Schema) -> Reader:
             quote, escape = option("quote", '"'), option("escape")
             return CsvReader(
                 columns,
-                has_header=option("header") == "true",
+                has_header=None if (header := option("header")) is None else header == "true",
                 separator=option("sep", ",").replace("\\t", "\t"),
                 quote=quote,
                 escape=None if escape in (None, "", quote) else escape,

@@ -52,7 +52,7 @@ class ParquetReader:
             unknown = tuple(name for name in parquet.schema_arrow.names if name not in of_file)
             if unknown and not piece.start:
                 yield Part(no_rows(self.columns), unknown=unknown)
-            for group, first in _groups(parquet.metadata, piece):
+            for group, first in _groups(parquet.metadata, piece, file.size()):
                 row = first
                 for batch in parquet.iter_batches(
                     _batch_rows(parquet.metadata.row_group(group)), [group], of_file, use_threads=False
@@ -90,7 +90,13 @@ def opened(file: pa.NativeFile) -> pq.ParquetFile:
     if not file.seekable():
         raise BadFile("is compressed as a whole, and Parquet is not read so: write it with a codec of its own")
     try:
-        return pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us")
+        return pq.ParquetFile(
+            file,
+            buffer_size=_BUFFER_BYTES,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit="us",
+            page_checksum_verification=True,  # many damaged pages decode, to other values
+        )
     except pa.ArrowInvalid as error:
         raise BadFile(f"is no Parquet file: {error}") from None
 
@@ -130,23 +136,19 @@ def _batch_rows(group: pq.RowGroupMetaData) -> int:
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)))
 
 
-def _groups(metadata: pq.FileMetaData, piece: Piece) -> Iterator[tuple[int, int]]:
-    """Row groups of a piece, and the number of the first row of each: a row group is in that piece of its file that has
-    its middle, so it is in one of them.
+def _groups(metadata: pq.FileMetaData, piece: Piece, size: int) -> Iterator[tuple[int, int]]:
+    """Row groups of a piece, and the number of the first row of each. A row group is in that piece which has the byte
+    where its middle is if all rows are equally long. `size`: bytes of the file.
+
+    Where its bytes really are only its columns say, and PyArrow ends the process if a damaged footer has odd ones.
     """
     row = 0
     for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        # PyArrow ends the process if a damaged footer has a column with odd statistics: it is asked if it must be.
-        if piece.is_whole or piece.start <= _middle(group) < piece.end:
+        count = metadata.row_group(number).num_rows
+        middle = size * (2 * row + count) // (2 * max(1, metadata.num_rows))
+        if piece.start <= min(max(0, middle), size - 1) < piece.end:
             yield number, row
-        row += group.num_rows
-
-
-def _middle(group: pq.RowGroupMetaData) -> int:
-    chunks = [group.column(at) for at in range(group.num_columns)]
-    start = min((chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks), default=0)
-    return int(start + sum(chunk.total_compressed_size for chunk in chunks) // 2)
+        row += count
 
 
 def _has_old_calendar(metadata: pq.FileMetaData) -> bool:

@@ -10,6 +10,10 @@ from bucketingest.spec.fields.options import FILES_READING
 from bucketingest.spec.formats.rules import Finding
 from bucketingest.spec.reading.view import View
 
+HIDDEN: Final = "/([.]|_[^/=]*/|_[^/]*$)|[.]_COPYING_$"
+"""What is found in `/` and a path below the source's directory that is not read: writers keep for themselves what begins
+so. A directory `_name=value` is read. The form is Python's and that of CEL.
+"""
 _WHERE: Final = ("source", "files", "options")
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import translate
 from typing import Any, Final, Self
 
+from bucketingest.spec.formats.files import HIDDEN
 from bucketingest.storage import ObjectInfo, SkippingStorage, Storage
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,6 +65,7 @@ def listed(storage: Storage, *, start_after: str | None = None, pattern: str | N
     Hadoop's are.
     """
     local = is_local(storage)
+    hidden = re.compile(HIDDEN)
     wanted = None if pattern is None else re.compile("|".join(map(translate, _choices(pattern))))
     after = None if start_after is None else start_after.encode()
     if start_after is not None and isinstance(storage, SkippingStorage):
@@ -75,7 +77,7 @@ def listed(storage: Storage, *, start_after: str | None = None, pattern: str | N
             continue
         if not (local or info.size):
             continue
-        if is_hidden(info.path) or (wanted is not None and wanted.match(info.path.rpartition("/")[2]) is None):
+        if hidden.search(f"/{info.path}") or (wanted is not None and wanted.match(info.path.rpartition("/")[2]) is None):
             continue
         yield source_file(info, is_local=local)
 
@@ -87,13 +89,3 @@ def _choices(pattern: str) -> list[str]:
     if not (opened and closed):
         return [pattern.replace("[^", "[!")]
     return [each for choice in inside.split(",") for each in _choices(f"{before}{choice}{after}")]
-
-
-def is_hidden(path: str) -> bool:
-    """Whether writers keep such files for themselves: unfinished ones, logs, marks of success. Pure."""
-    *directories, name = path.split("/")
-    return (
-        name.startswith((".", "_"))
-        or name.endswith("._COPYING_")
-        or any(each.startswith(".") or (each.startswith("_") and "=" not in each) for each in directories)
-    )
