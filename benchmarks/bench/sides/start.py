@@ -130,7 +130,7 @@ class Target:
 
 def start_ours(scratch: Path, *, core: int | None = None, master: str = MASTER) -> Side:
     """Our side, under this interpreter. `core`: the only one it may use, with one task; None: all."""
-    source = Source("files", path=str(scratch))
+    source = Source("files", path=str(scratch / "input"))
     settings = scratch / "ours.json"
     dataset = Dataset("session", "key", None, "value", "")
     settings.write_text(json.dumps({"resource": Target(scratch, dataset).resource(source, 0)}))
