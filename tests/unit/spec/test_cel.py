@@ -16,7 +16,13 @@ Node = dict[str, Any]
 _DURATION: Final = ("1s", "30s", "1m", "2m30s", "1h")
 _NAMES: Final[tuple[list[str], ...]] = (["a"], ["b"], ["a", "b"], ["c"], ["a", "a"], ["_hoodie_x"], [])
 _PATH: Final = ("s3://lake/orders", "s3://lake/orders/x", "s3://lake/other", "s3://lake/orders2", "s3://lake/a/../b")
-_BELOW: Final = ("s3://lake/in/x", "s3://lake/in/_x/y", "s3://lake/in/a/.x", "s3://lake/in/_a=b/_c", "s3://lake/in/_a=b")
+_BELOW: Final = (
+    "s3://lake/in/x",
+    "s3://lake/in/_x/y",
+    "s3://lake/in/a/.x",
+    "s3://lake/in/_a=b/_c",
+    "s3://lake/in/_a=b",
+)
 _OPTIONS: Final[tuple[dict[str, str], ...]] = (
     {"kafka.client.id": "x"},
     {"kafka.group.id": "x"},

@@ -1,4 +1,4 @@
-"""Columns in Spark's DDL, `id STRING, tags ARRAY<STRING>`, as Arrow types, those that a message can have, and back."""
+"""Columns in Spark's DDL, `id STRING, tags ARRAY<STRING>`, as Arrow types, those that a table can have, and back."""
 
 from __future__ import annotations
 
@@ -26,29 +26,23 @@ _TYPES: Final = {
     "DATE": pa.date32(),
     **dict.fromkeys(["TIMESTAMP", "TIMESTAMP_LTZ"], pa.timestamp("us", "UTC")),
 }
-_NAMES: Final = {
-    **{kind: name for name, kind in reversed(_TYPES.items())},
-    pa.timestamp("us", "UTC"): "TIMESTAMP",
-    pa.timestamp("us"): "TIMESTAMP_NTZ",
-}
+_FURTHER: Final = {"TIMESTAMP_NTZ": pa.timestamp("us")}
+_NAMES: Final = {kind: name for name, kind in reversed([*_TYPES.items(), *_FURTHER.items()])}
 _DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC"})
 _DIGITS_MAX: Final = 38
 _NESTED: Final = ("ARRAY", "MAP", "STRUCT")
 
 
 class UnreadableDdl(Exception):
-    """The text names no columns that a message can have. Its words follow the field that has it. `sure`: it names none
-    for Spark either, which knows further types.
+    """The text names no columns that can be read. Its words follow the field that has it."""
+
+
+def columns_of(ddl: str, *, typed: bool = False) -> pa.Schema:
+    """The columns, all of them nullable, whatever the text says: what is read may have nulls. Raises UnreadableDdl.
+
+    `typed`: of values that bring their types, as those of Parquet do; they have further ones.
     """
-
-    def __init__(self, why: str, *, sure: bool = True) -> None:
-        super().__init__(why)
-        self.sure = sure
-
-
-def columns_of(ddl: str) -> pa.Schema:
-    """The columns, all of them nullable. Raises UnreadableDdl."""
-    tokens = _Tokens(ddl)
+    tokens = _Tokens(ddl, typed=typed)
     found = _columns(tokens, closing="")
     if tokens.next:
         raise UnreadableDdl(f"has {tokens.next!r} where it should end")
@@ -70,8 +64,9 @@ def type_in_ddl(kind: pa.DataType) -> str:
 
 
 class _Tokens:
-    def __init__(self, ddl: str) -> None:
+    def __init__(self, ddl: str, *, typed: bool) -> None:
         self._tokens = _tokens(ddl)
+        self.typed = typed
         self.next = ""
         self.take()
 
@@ -135,14 +130,12 @@ def _type(tokens: _Tokens, column: str) -> pa.DataType:
     if name in _DECIMALS:
         return _decimal(tokens, column)
     if name in {"VARCHAR", "CHAR"}:
-        raise UnreadableDdl(
-            f"has the type {name} in {column}, whose length nothing would check: use STRING", sure=False
-        )
-    if name not in _TYPES:
+        raise UnreadableDdl(f"has the type {name} in {column}, whose length nothing would check: use STRING")
+    if (kind := _TYPES.get(name) or (_FURTHER.get(name) if tokens.typed else None)) is None:
         what = f"has the type {name}" if name else "ends before the type"
-        known = ", ".join([*_TYPES, "DECIMAL", *_NESTED])
-        raise UnreadableDdl(f"{what} of {column}, which is not decoded; known are {known}", sure=False)
-    return _TYPES[name]
+        known = ", ".join([*_TYPES, *(_FURTHER if tokens.typed else ()), "DECIMAL", *_NESTED])
+        raise UnreadableDdl(f"{what} of {column}, which is not decoded; known are {known}")
+    return kind
 
 
 def _decimal(tokens: _Tokens, column: str) -> pa.DataType:
@@ -167,8 +160,8 @@ def _array(tokens: _Tokens, column: str) -> pa.DataType:
 
 
 def _map(tokens: _Tokens, column: str) -> pa.DataType:
-    if (key := _type(tokens, f"the keys of {column}")) != pa.string():
-        raise UnreadableDdl(f"has a MAP with keys of another type than STRING in {column} ({key})", sure=False)
+    if (key := _type(tokens, f"the keys of {column}")) != pa.string() and not tokens.typed:
+        raise UnreadableDdl(f"has a MAP with keys of another type than STRING in {column} ({key})")
     tokens.expect(",")
     return pa.map_(key, _type(tokens, f"{column}[]"))
 

@@ -9,22 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.spec.fields.source import FilesSource
-from bucketingest.stream.errors import InvalidTransform
-from bucketingest.stream.files import source
-from bucketingest.stream.files.source import look_at_files
-
-COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int64())])
+from bucketingest.stream.errors import InvalidTransform, NoSourceFiles
+from bucketingest.stream.files.source import look_at_files, open_files
 
 
 def look(folder: Path, file_format: str, **options: str) -> str:
     fields = {"path": str(folder), "format": file_format, "schema": "id STRING, n BIGINT", "options": options}
     said = look_at_files(FilesSource.model_validate(fields))
     return said.partition(" of ")[2]
-
-
-@pytest.fixture(autouse=True)
-def schema_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "declared", lambda _: COLUMNS)
 
 
 def test_a_parquet_file_shows_each_column_beside_the_schemas_and_what_is_no_row(tmp_path: Path) -> None:
@@ -53,3 +45,16 @@ def test_a_file_that_cannot_be_read_is_an_error_with_its_name(tmp_path: Path) ->
     (tmp_path / "a").write_text("id\n")
     with pytest.raises(InvalidTransform, match="/a: line 1: the header lacks n"):
         look(tmp_path, "csv", header="true")
+
+
+def test_columns_of_a_schema_may_be_null_whatever_it_says(tmp_path: Path) -> None:
+    """A file may have nulls there: no task could write them, and the run would end at each start."""
+    fields = {"path": str(tmp_path), "format": "csv", "schema": "id STRING NOT NULL, n INT NOT NULL"}
+    columns = open_files(FilesSource.model_validate(fields)).reader.columns
+    assert columns == pa.schema([("id", pa.string()), ("n", pa.int32())])
+
+
+def test_a_first_file_whose_names_differ_in_case_only_shows_no_columns(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1], "ID": [2]}), tmp_path / "a")
+    with pytest.raises(NoSourceFiles, match="a: has columns whose names differ in case only, or not at all: id, ID"):
+        open_files(FilesSource.model_validate({"path": str(tmp_path), "format": "parquet"}))

@@ -8,10 +8,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from bucketingest.decode.ddl import UnreadableDdl
-from bucketingest.decode.ddl import columns_of as columns_of_ddl
 from bucketingest.decode.debezium.events import DELETED
 from bucketingest.decode.decoder_choice import has_transform
-from bucketingest.decode.files.formats import why_not
+from bucketingest.decode.files.formats import declared
 from bucketingest.decode.kafka.columns import ClashingColumns, MessageColumns
 from bucketingest.decode.message_columns import UnusableColumns, columns_of
 from bucketingest.decode.sql.words import sql_problems
@@ -48,17 +47,7 @@ def _source_columns(resource: BucketIngest) -> pa.Schema | None:
         beside = MessageColumns({} if spec.source.kafka is None else spec.source.kafka.named_columns)
         return None if spec.format.schema_text is None else beside.behind(columns_of(spec.format))
     files = spec.source.files
-    if files is None or files.schema_text is None:
-        return None
-    try:
-        columns = columns_of_ddl(files.schema_text)
-    except UnreadableDdl as error:
-        if error.sure or files.format == "json":
-            raise
-        return None
-    if (why := why_not(files, columns)) is not None:
-        raise UnreadableDdl(why)
-    return columns
+    return None if files is None else declared(files)
 
 
 def _of_table(resource: BucketIngest, columns: pa.Schema) -> list[Problem]:

@@ -7,7 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from bucketingest.decode.ddl import type_in_ddl
+from bucketingest.decode.ddl import UnreadableDdl, type_in_ddl
+from bucketingest.decode.ddl import columns_of as columns_of_ddl
 from bucketingest.decode.files import avro_containers
 from bucketingest.decode.files.avro_containers import AvroReader
 from bucketingest.decode.files.column_types import read_as
@@ -55,16 +56,15 @@ def is_splittable(source: FilesSource) -> bool:
     return isinstance(reader, ParquetReader)
 
 
-def why_not(source: FilesSource, columns: pa.Schema) -> str | None:
-    """Why files of the format have no such columns, in words that follow "spec.source.files.schema"; None: it has."""
-    names = [name.lower() for name in columns.names]
-    twice = next((name for name in columns.names if names.count(name.lower()) > 1), None)
-    if twice is not None:
-        return f"has the column {twice} twice: names that differ in case only are one name"
-    kind = unreadable_type(columns) if source.format == "csv" else None
-    if kind is None:
+def declared(source: FilesSource) -> pa.Schema | None:
+    """Columns of the schema that is given; None: none is. Raises UnreadableDdl."""
+    if source.schema_text is None:
         return None
-    return f"has the type {type_in_ddl(kind)}, which is not read from csv: take STRING, and convert it in transform.sql"
+    columns = columns_of_ddl(source.schema_text, typed=source.format != "json")
+    if source.format == "csv" and (kind := unreadable_type(columns)) is not None:
+        why = "which is not read from csv: take STRING, and convert it in transform.sql"
+        raise UnreadableDdl(f"has the type {type_in_ddl(kind)}, {why}")
+    return columns
 
 
 SHOWS_COLUMNS: Final = frozenset(["parquet", "avro"])
@@ -89,5 +89,7 @@ def columns_of(file: pa.NativeFile, path: str, file_format: str) -> pa.Schema:
             raise BadFile(f"column {field.name}: the type {field.type} has no column; name the others in schema")
         fields.append(pa.field(field.name, kind))
     known = {field.name.lower() for field in fields}
+    if len(known) < len(fields):
+        raise BadFile(f"has columns whose names differ in case only, or not at all: {', '.join(found.names)[:200]}")
     fields += [pa.field(name, pa.string()) for name in values_in(path) if name.lower() not in known]
     return pa.schema(fields)

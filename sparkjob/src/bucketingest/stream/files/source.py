@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from bucketingest.decode.ddl import UnreadableDdl, type_in_ddl
-from bucketingest.decode.ddl import columns_of as columns_of_ddl
-from bucketingest.decode.files.formats import SHOWS_COLUMNS, columns_of, is_splittable, reader_of, why_not
+from bucketingest.decode.files.formats import SHOWS_COLUMNS, columns_of, declared, is_splittable, reader_of
 from bucketingest.decode.files.parts import BadFile, Part, Piece
 from bucketingest.decode.files.reader import FileReader, damaged
 from bucketingest.spec.fields.source import FilesSource
@@ -48,14 +45,13 @@ class FilesInput:
 
 
 def open_files(source: FilesSource) -> FilesInput:
-    """Raises InvalidTransform for a schema that cannot be read, NoSourceFiles, StorageError. Spark must run."""
+    """Raises InvalidTransform for a schema that cannot be read, NoSourceFiles, StorageError."""
     listing = listing_of(source)
     where = listing.storage.url
     if is_local(listing.storage) and not Path(where).is_dir():  # an object store has no directories
         raise NoSourceFiles(f"spec.source.files.path: there is no directory {where}. Make it, or correct the path")
-    columns = first_columns(listing, source.format) if source.schema_text is None else declared(source)
-    if (why := why_not(source, columns)) is not None:
-        raise InvalidTransform(f"spec.source.files.schema {why}")
+    if (columns := _declared(source)) is None:
+        columns = first_columns(listing, source.format)
     return FilesInput(source, listing, FileReader(columns, reader_of(source, columns)))
 
 
@@ -70,7 +66,7 @@ def look_at_files(source: FilesSource) -> str:
     found = f"{listing.storage.url} has {files:,} files of {size:,} bytes"
     if first is None:
         return f"{found}, and none that has a row"
-    columns = None if source.schema_text is None else declared(source)
+    columns = _declared(source)
     opener = Opener(listing.storage.url, {0: first.version})
     piece = Piece(0, first.path, 0, first.size)
     shown = f"{found}; the first is {first.path}"
@@ -138,20 +134,11 @@ def listing_of(source: FilesSource) -> Listing:
     )
 
 
-def declared(source: FilesSource) -> pa.Schema:
-    """Columns of the schema that is given: of JSON those that messages may have. Raises InvalidTransform."""
-    assert source.schema_text is not None, "there is one"
+def _declared(source: FilesSource) -> pa.Schema | None:
     try:
-        if source.format == "json":
-            return columns_of_ddl(source.schema_text)
-        columns = StructType.fromDDL(source.schema_text)
-        assert isinstance(columns, StructType), "a list of columns"
-        return pa.schema(list(to_arrow_schema(columns, timezone="UTC")))
+        return declared(source)
     except UnreadableDdl as error:
         raise InvalidTransform(f"spec.source.files.schema {error}") from error
-    except (AnalysisException, ParseException) as error:
-        first = str(error).strip().splitlines()[0]
-        raise InvalidTransform(f"spec.source.files.schema: Spark cannot read it: {first}") from error
 
 
 def first_columns(listing: Listing, file_format: str) -> pa.Schema:

@@ -75,9 +75,9 @@ def listed(storage: Storage, *, start_after: str | None = None, pattern: str | N
     for info in infos:
         if after is not None and info.path.encode("utf-8", "surrogateescape") <= after:
             continue
-        if not (local or info.size):
+        if not (local or info.size) or hidden.search(f"/{info.path}"):
             continue
-        if hidden.search(f"/{info.path}") or (wanted is not None and wanted.match(info.path.rpartition("/")[2]) is None):
+        if wanted is not None and wanted.match(info.path.rpartition("/")[2]) is None:
             continue
         yield source_file(info, is_local=local)
 
