@@ -11,8 +11,8 @@ from bucketingest.spec.formats.rules import Finding
 from bucketingest.spec.reading.view import View
 
 HIDDEN: Final = "/([.]|_[^/=]*/|_[^/]*$)|[.]_COPYING_$"
-"""Is found in `/` and a path below the source's directory if it is not read: writers keep what begins so for themselves.
-A directory `_name=value` is read. The form is Python's and that of CEL.
+"""Is found in `/` and a path below the source's directory if it is not read: writers keep such files for themselves. A
+directory `_name=value` is read. The form is Python's and that of CEL.
 """
 _WHERE: Final = ("source", "files", "options")
 
