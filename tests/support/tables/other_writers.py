@@ -177,9 +177,10 @@ def archive(table: TestTable, *, rollbacks: bool = True, only: str | None = None
 
 
 def _plan(table: TestTable, instant: Instant) -> bytes | None:
-    if instant.action != COMMIT:
+    requested = {COMMIT: COMPACTION, CLEAN: CLEAN}.get(instant.action)
+    if requested is None:
         return None
-    return table.storage.get(path_of(Instant(instant.request_time, COMPACTION, State.REQUESTED)))
+    return table.storage.get(path_of(Instant(instant.request_time, requested, State.REQUESTED)))
 
 
 def roll_back_completed(table: TestTable, instant: str) -> None:

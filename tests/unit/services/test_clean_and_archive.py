@@ -280,6 +280,28 @@ def test_a_late_file_of_another_writers_instant_that_was_rolled_back_goes() -> N
     assert snapshot(table.storage) == rows
 
 
+def test_a_late_file_of_an_instant_that_nothing_names_any_more_goes_after_a_day() -> None:
+    """A restore took it away, or the history has the rollback. Until then the instant may be one that nobody knows yet:
+    its file stays, and keeps the archive.
+    """
+    table = TestTable()
+    table.attempt(pipeline="shop/old").run(offsets(0, 1), [row("old")])
+    gone = next_time(table)
+    years(table)
+    group = next(iter(load_file_view(table.storage, table.timeline()).groups))
+    late = join(group.partition_path, str(LogFileName(group.file_id, gone, 1, "1-1-1")))
+    table.storage.create(late, b"")
+    rows = snapshot(table.storage)
+    clean(guarded(table), NOTHING)
+    table.attempt()
+    assert [why for why in archived(table, KEPT_FOR - timedelta(hours=1)) if "left a file" in why]
+    assert table.storage.exists(late)
+    assert not [why for why in archived(table, KEPT_FOR + timedelta(hours=1)) if "left a file" in why]
+    assert gone < (table.timeline().first_active or "")
+    assert not table.storage.exists(late)
+    assert snapshot(table.storage) == rows
+
+
 def test_a_file_of_an_archived_instant_that_a_rollback_names_stays() -> None:
     """Its rows count until the pipeline has ingested them again."""
     table = TestTable()

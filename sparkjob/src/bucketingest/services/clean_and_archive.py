@@ -23,7 +23,7 @@ from bucketingest.hudi.rollback.plan import rolled_back_instants
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.hudi.timeline.instant import ROLLBACK, Instant
-from bucketingest.hudi.timeline.instant_time import CLOCKS_DIFFER, format_time, parse_time
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.overtaking import completed_cleans
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.services.archive.choose import ArchiveChoice, ArchiveRules, Held, choose, old_writes
@@ -42,10 +42,8 @@ from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import read_position
 from bucketingest.write.instants.taken_out import (
     archived_unseen,
-    audit,
-    mark_rolled_back,
+    look,
     overtaken,
-    rolled_back_unseen,
 )
 from bucketingest.write.pipeline_names import pipelines
 
@@ -237,12 +235,10 @@ def look_for(storage: Storage, timeline: Timeline, pipeline: str, rolled_back: C
     """
     journal = Journal(storage, pipeline)
     if journal.instants():
-        audited = journal.audited()
+        looked = journal.audited()
         # The newest was marked at such a look. What came before is not read again: else each costs more than the last.
-        look = max(audited, default="")
-        look = look and format_time(parse_time(look) - CLOCKS_DIFFER)
-        mark_rolled_back(storage, journal, timeline, {*rolled_back, *rolled_back_unseen(storage, journal, look)})
-        audit(storage, journal, timeline, audited, archived_unseen(storage, journal, look))
+        archived = archived_unseen(storage, journal, max(looked, default=""))
+        look(storage, journal, timeline, looked, named=rolled_back, archived=archived)
 
 
 def retire(storage: Storage, timeline: Timeline, pipeline: str, instant: str, check: Callable[[], None] | None) -> bool:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bucketingest.hudi.history.manifest import (
@@ -19,13 +20,25 @@ from bucketingest.hudi.history.manifest import (
     read_manifest,
 )
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
-from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, ROLLBACK, WRITE_ACTIONS, Instant, State
+from bucketingest.hudi.timeline.instant import (
+    CLEAN,
+    COMMIT,
+    COMPACTION,
+    DELTA_COMMIT,
+    ROLLBACK,
+    WRITE_ACTIONS,
+    Instant,
+    State,
+)
 from bucketingest.hudi.timeline.instant_time import CLOCKS_DIFFER, format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import Storage
 
 OPEN_FOR: Final = timedelta(days=1)
 """So long an instant is open: older ones than this before a look were on the timeline then, or archived."""
+LOOKS_BACK: Final = OPEN_FOR + CLOCKS_DIFFER
+"""How far before the last look the request of an instant may be that `archived_services` has."""
+_SERVICES: Final = (COMPACTION, COMMIT, ROLLBACK, CLEAN)
 _FILE_NAME = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet")
 
 
@@ -86,8 +99,7 @@ def archived_completion_times(storage: Storage, request_times: Collection[str]) 
 def archived_between(storage: Storage, first: str, last: str | None) -> list[Instant]:
     """Every instant of the history files that have times from `first` to `last`; None: to the end. So also others."""
     rows = _rows(storage, first, last, ["instantTime", "completionTime", "action"])
-    instants = (Instant(row["instantTime"], row["action"], State.COMPLETED, row["completionTime"]) for row in rows)
-    found = {instant.key: instant for instant in instants}
+    found = {instant.key: instant for instant in map(_instant, rows)}
     return [found[key] for key in sorted(found)]
 
 
@@ -114,28 +126,30 @@ def with_hidden(storage: Storage, timeline: Timeline) -> Timeline:
     return replace(timeline, hidden=hidden_writes(storage, timeline))
 
 
-def archived_compactions(storage: Storage, first: str, since: str) -> set[str]:
-    """Request times, from `first` on, of archived compactions that completed after `since`."""
-    return {
-        instant.request_time
-        for instant in archived_between(storage, max(first, _before(since, OPEN_FOR)), None)
-        if instant.action in (COMPACTION, COMMIT)
-        and instant.request_time >= first
-        and (instant.completion_time or "") > since
-    }
+@dataclass(frozen=True, slots=True)
+class ArchivedService:
+    """An archived compaction, rollback or clean."""
+
+    instant: Instant
+    plan: bytes
+    """Of its requested file; empty for a rollback."""
+    metadata: bytes
+    """Of its completed file."""
 
 
-def archived_rollbacks(storage: Storage, first: str, since: str) -> list[bytes]:
-    """Bytes of the completed files of archived rollbacks that were requested at `first` or later, and completed after
-    `since`, or seem to have an hour before it: the clocks of other writers may be behind.
+def archived_services(storage: Storage, first: str, since: str) -> Iterator[list[ArchivedService]]:
+    """The archived compactions, rollbacks and cleans that were requested at `first` or later, and completed after
+    `since`, or seem to have up to an hour before it: the clocks of other writers may be behind. Those of one history
+    file at a time: no more are in memory.
     """
     oldest, after = max(first, _before(since, OPEN_FOR)), _before(since, CLOCKS_DIFFER)
-    rows = _rows(storage, oldest, None, ["instantTime", "completionTime", "action", "metadata"])
-    return [
-        row["metadata"]
-        for row in rows
-        if row["action"] == ROLLBACK and row["instantTime"] >= first and (row["completionTime"] or "") > after
-    ]
+    columns = ["instantTime", "completionTime", "action", "metadata", "plan"]
+    for rows in _rows_by_file(storage, oldest, None, columns, _SERVICES):
+        yield [
+            ArchivedService(_instant(row), row["plan"] or b"", row["metadata"] or b"")
+            for row in rows
+            if row["instantTime"] >= first and (row["completionTime"] or "") > after
+        ]
 
 
 def _before(time: str, length: timedelta) -> str:
@@ -156,23 +170,41 @@ def archived_contents(storage: Storage, request_time: str, action: str) -> list[
     return [content for content in dict.fromkeys(found) if content]
 
 
-def archived_commits(storage: Storage, first: str, action: str = DELTA_COMMIT) -> Iterator[tuple[str, bytes]]:
-    """Request time and bytes of the completed file of each archived instant of this action, from `first` on. By
-    default: of the commits that have log files.
+def archived_commits(
+    storage: Storage, first: str, action: str = DELTA_COMMIT, *, last: str | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Request time and bytes of the completed file of each archived instant of this action, from `first` to `last`;
+    None: to the end. By default: of the commits that have log files.
     """
-    for row in _rows(storage, first, None, ["instantTime", "action", "metadata"]):
-        if row["instantTime"] >= first and row["action"] == action and row["metadata"]:
+    for row in _rows(storage, first, last, ["instantTime", "action", "metadata"]):
+        fits = first <= row["instantTime"] and (last is None or row["instantTime"] <= last)
+        if fits and row["action"] == action and row["metadata"]:
             yield row["instantTime"], row["metadata"]
 
 
+def _instant(row: dict[str, Any]) -> Instant:
+    return Instant(row["instantTime"], row["action"], State.COMPLETED, row["completionTime"])
+
+
 def _rows(storage: Storage, first: str, last: str | None, columns: list[str]) -> Iterator[dict[str, Any]]:
+    for rows in _rows_by_file(storage, first, last, columns):
+        yield from rows
+
+
+def _rows_by_file(
+    storage: Storage, first: str, last: str | None, columns: list[str], actions: Collection[str] = ()
+) -> Iterator[list[dict[str, Any]]]:
+    """`actions`: rows of these only, and not of others."""
     for file in history_files(storage):
         if file.max_time < first or (last is not None and last < file.min_time):
             continue
         data = storage.get(f"{HISTORY_DIRECTORY}/{file.name}")
         # One thread: the files are small, and Arrow's pool has been seen to abort a process that ends right afterwards.
         history = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
-        yield from history.read(columns=columns, use_threads=False).to_pylist()
+        table = history.read(columns=columns, use_threads=False)
+        if actions:
+            table = table.filter(pc.is_in(table["action"], pa.array(actions, pa.string())))
+        yield table.to_pylist()
 
 
 def is_settled(storage: Storage) -> bool:

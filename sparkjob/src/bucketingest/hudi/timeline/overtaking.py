@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from bucketingest.hudi.history.archived import archived_plan
 from bucketingest.hudi.naming import PARTITION_METADATA_NAME, LogFileName, join
-from bucketingest.hudi.plans.clean_plan import read_clean_plan
+from bucketingest.hudi.plans.clean_plan import CleanPlan, read_clean_plan
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
 from bucketingest.hudi.plans.replaced import clustered_groups, replaced_file_groups, replaced_since
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
@@ -101,7 +101,7 @@ def left_out(plans: Mapping[str, CompactionPlan], instants: Collection[Committed
 
 
 def swept_away(
-    storage: Storage, timeline: Timeline, cleans: Iterable[Instant], instants: Collection[Committed]
+    storage: Storage, timeline: Timeline, cleans: Mapping[Instant, CleanPlan], instants: Collection[Committed]
 ) -> Iterator[tuple[Committed, str]]:
     """Instants with a file in a partition that a completed clean deleted as a whole, each with what deleted it. Hudi
     plans that when all file groups of the partition were replaced, and deletes also what was written since.
@@ -110,13 +110,12 @@ def swept_away(
     group was not replaced, unless its instant completed before the writes that the clean retains. If they all stand,
     with the partition's metadata, the clean deleted nothing of it. If one is gone, those of all instants count as
     lost: what still stands may lack its base file. If that of a clustering is, so are the rows of the file groups that
-    it replaced. Opens the plan of each clean, and after one of a whole partition lists it, and reads the history: what
-    replaced a group may be archived.
+    it replaced. After a clean of a whole partition it lists it, and reads the history: what replaced a group may be
+    archived.
     """
-    for clean in cleans:
+    for clean, plan in cleans.items():
         before = [instant for instant in instants if instant.request_time < (clean.completion_time or "")]
-        plan = read_clean_plan(storage, clean.request_time) if before else None
-        if plan is None or not plan.partitions:
+        if not before or not plan.partitions:
             continue
         retained_from = plan.earliest.request_time if plan.earliest else ""
         replaced = replaced_since(storage, timeline, min(instant.request_time for instant in before))
@@ -157,6 +156,12 @@ def completed_cleans(timeline: Timeline, since: str = "") -> list[Instant]:
     return [each for each in timeline.completed if each.action == CLEAN and (each.completion_time or "") > since]
 
 
+def plans_of_cleans(storage: Storage, cleans: Iterable[Instant]) -> dict[Instant, CleanPlan]:
+    """The plans of those of the cleans that are still on the timeline."""
+    plans = ((clean, read_clean_plan(storage, clean.request_time)) for clean in cleans)
+    return {clean: plan for clean, plan in plans if plan is not None}
+
+
 def _plan(storage: Storage, compaction: str) -> CompactionPlan | None:
     plan = read_compaction_plan(storage, compaction)
     if plan is None and (content := archived_plan(storage, compaction)) is not None:
@@ -170,7 +175,8 @@ def came_too_late(storage: Storage, timeline: Timeline, instant: Instant) -> str
     newer = [compaction for compaction in timeline.compactions if compaction > committed.completion_time]
     for _, compaction in left_out(plans_of(storage, newer), [committed]):
         return compaction
-    for _, clean in swept_away(storage, timeline, completed_cleans(timeline, instant.request_time), [committed]):
+    cleans = plans_of_cleans(storage, completed_cleans(timeline, instant.request_time))
+    for _, clean in swept_away(storage, timeline, cleans, [committed]):
         return clean
     replaced = replaced_file_groups(storage, timeline, before=committed.completion_time)
     if replaced and any((file.partition_path, file.file_id) in replaced for file in committed.files()):

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Final, Self
 
+from bucketingest.hudi.history.archived import OPEN_FOR
 from bucketingest.hudi.table.file_view import FileView, Group
 from bucketingest.hudi.timeline.instant import (
     CLEAN,
@@ -156,6 +157,14 @@ def choose(timeline: Timeline, facts: ArchiveFacts, held: Held, rules: ArchiveRu
     ]
     instants = sorted([*writes, *services], key=lambda instant: (instant.request_time, instant.action))
     return ArchiveChoice(tuple(instants[: rules.instants_max]), tuple(pins))
+
+
+def unknown_instants(view: FileView, timeline: Timeline, held: Held, now: datetime) -> set[str]:
+    """Request times of files whose instants neither the timeline nor the history has, a day after: as a restore took
+    the instant away, or its rollback is archived. No process completes one of these any more.
+    """
+    latest, known = format_time(now - OPEN_FOR), {*timeline.times, *held.kept}
+    return {file.instant for file in view.uncommitted if file.instant <= latest} - known
 
 
 def _pins(timeline: Timeline, facts: ArchiveFacts, held: Held) -> Iterator[Pin]:

@@ -37,7 +37,7 @@ from bucketingest.hudi.timeline.instant import (
     State,
 )
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.services.archive.choose import ArchiveRules, Held, Pin, choose, old_writes
+from bucketingest.services.archive.choose import ArchiveRules, Held, Pin, choose, old_writes, unknown_instants
 from bucketingest.services.archive.facts import files_of, read_facts
 from bucketingest.services.archive.horizon import raise_horizon, read_horizon
 from bucketingest.services.protocol.holder import Guarded
@@ -108,7 +108,8 @@ def archive(table: Guarded, held: Held, rules: ArchiveRules) -> ArchiveResult:
         return ArchiveResult(removed=removed)
     try:
         facts = read_facts(storage, before.timeline, old[: rules.instants_max], held.retired)
-        if late := files_of(facts.view, held.aborted):  # archived, they would be visible, or they keep it from its work
+        nobodys = {*held.aborted, *unknown_instants(facts.view, before.timeline, held, moment)}
+        if late := files_of(facts.view, nobodys):  # archived, they would be visible, or they keep it from its work
             check()
             sweep_late_files(storage, before.timeline, (), late)
             facts = read_facts(storage, before.timeline, old[: rules.instants_max], held.retired)

@@ -266,7 +266,7 @@ class Journal:
         return set(self._names("audited"))
 
     def mark_audited(self, compactions: Iterable[str], gone: Iterable[str]) -> None:
-        """Record that the plans of compactions were audited, and delete the records of those off the timeline."""
+        """Record that the plans of compactions were audited, and delete the records of those that no look needs."""
         for compaction in compactions:
             created(self._storage, f"{self._root}/audited/{compaction}", b"")
         self._storage.delete_many([f"{self._root}/audited/{compaction}" for compaction in gone])

@@ -5,13 +5,13 @@ they roll back or leave out of a compaction is detected.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.history.archived import (
-    archived_compactions,
+    ArchivedService,
     archived_completion_times,
-    archived_rollbacks,
+    archived_services,
     archived_times,
 )
 from bucketingest.hudi.plans.replaced import replaced_file_groups
@@ -25,7 +25,7 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.write.errors import ColumnsChanged, PositionLost
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.taken_out import archived_unseen, audit, mark_rolled_back, named_by, rolled_back_unseen
+from bucketingest.write.instants.taken_out import archived_unseen, look
 from bucketingest.write.open_table import OpenTable, fixed_columns
 from bucketingest.write.table_groups import TableGroups
 
@@ -50,8 +50,8 @@ class SharedTable:
         self._known = opened.commits
         self._rollbacks: frozenset[str] = frozenset()
         self._removals: frozenset[Instant] = frozenset()
-        self._audited: set[str] | None = None
-        self._audited_cleans: frozenset[str] = frozenset()
+        self._looked: set[str] | None = None
+        """Request times of the compactions and cleans that were looked at."""
         self._first_active, self._newest_seen = "", ""
         self._oldest_write: str | None = None
         self._oldest = ""
@@ -66,11 +66,9 @@ class SharedTable:
         """Load the timeline. Other writers' changes up to now count as known afterwards. Compactions are audited."""
         timeline = Timeline.load(self._storage)
         self._oldest = timeline.first_active or ""
-        named = rollback_targets(self._storage, timeline) | self._named_by_archived(timeline)
-        mark_rolled_back(self._storage, self._journal, timeline, named)
         self._rollbacks = _times(timeline, ROLLBACK)
         self._known = frozenset(instant.request_time for instant in timeline.completed_commits)
-        self._audit(timeline)
+        self._look(timeline, rollback_targets(self._storage, timeline))
         self._groups.close_names(timeline)
         return timeline
 
@@ -83,11 +81,8 @@ class SharedTable:
         gone = {time for time in self._known - completed if not timeline.is_archived(time)}
         gone -= archived_completion_times(self._storage, gone).keys()  # what hides them leaves with the next archival
         ignored = self._rollbacks | frozenset(self._own_rollbacks)
-        if _times(timeline, ROLLBACK) - ignored:
-            named = rollback_targets(self._storage, timeline, ignored)
-            gone |= (named & self._known) | mark_rolled_back(self._storage, self._journal, timeline, named)
-        gone |= mark_rolled_back(self._storage, self._journal, timeline, self._named_by_archived(timeline))
-        gone |= self._audit(timeline)
+        named = rollback_targets(self._storage, timeline, ignored) if _times(timeline, ROLLBACK) - ignored else set()
+        gone |= (named & self._known) | self._look(timeline, named)
         if gone:
             raise PositionLost(
                 f"{self._storage.url}: another writer removed completed instants from the table: "
@@ -111,14 +106,6 @@ class SharedTable:
                 "ones are archived: it hides their rows from readers. A start removes it"
             )
 
-    def _named_by_archived(self, timeline: Timeline) -> set[str]:
-        """Request times that rollbacks name which completed, and were archived, since the last look."""
-        if self._audited is None:
-            return rolled_back_unseen(self._storage, self._journal)
-        if not self._was_archived(timeline):
-            return set()
-        return named_by(archived_rollbacks(self._storage, self._first_active, self._newest_seen))
-
     def _was_archived(self, timeline: Timeline) -> bool:
         """Whether an archival has been at work since the last look. It takes the oldest completed write, and may leave
         cleans that are older, and what has a savepoint.
@@ -126,23 +113,25 @@ class SharedTable:
         taken = self._oldest_write is not None and self._oldest_write not in timeline.times
         return taken or min(timeline.times, default="") != self._first_active
 
-    def _audit(self, timeline: Timeline) -> set[str]:
-        first, newest = min(timeline.times, default=""), max(timeline.times, default="")
-        archived: set[str] = set()
-        if self._audited is None:
-            self._audited = self._journal.audited()
+    def _look(self, timeline: Timeline, named: Collection[str]) -> set[str]:
+        archived: Iterable[Sequence[ArchivedService]] = ()
+        if self._looked is None:
+            self._looked = self._journal.audited()
             archived = archived_unseen(self._storage, self._journal)
         elif self._was_archived(timeline):
-            archived = archived_compactions(self._storage, self._first_active, self._newest_seen)
-        cleans = [each for each in completed_cleans(timeline) if each.request_time not in self._audited_cleans]
-        overtaken = audit(
-            self._storage, self._journal, timeline, self._audited, archived - self._audited, cleans=cleans
+            archived = archived_services(self._storage, self._first_active, self._newest_seen)
+        gone = look(
+            self._storage,
+            self._journal,
+            timeline,
+            self._looked,
+            named=named,
+            archived=archived,
+            cleans=completed_cleans(timeline),
         )
-        self._audited = set(timeline.compactions)
-        self._audited_cleans = frozenset(each.request_time for each in completed_cleans(timeline))
-        self._first_active, self._newest_seen = first, newest
+        self._first_active, self._newest_seen = min(timeline.times, default=""), max(timeline.times, default="")
         self._oldest_write = next((each.request_time for each in timeline.writes if each.is_completed), None)
-        return overtaken
+        return gone
 
     def fold_in(self, timeline: Timeline) -> None:
         """Add the file groups and columns that other writers' instants made since the last call.

@@ -5,23 +5,32 @@ away with a whole partition. Each is marked as overtaken, so that its rows come 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from bucketingest.hudi.history.archived import (
+    LOOKS_BACK,
     OPEN_FOR,
+    ArchivedService,
     archived_commits,
-    archived_compactions,
     archived_completion_times,
-    archived_rollbacks,
+    archived_services,
     is_archived,
 )
+from bucketingest.hudi.plans.clean_plan import CleanPlan
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.rollback.plan import rolled_back_instants
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import Instant
+from bucketingest.hudi.timeline.instant import CLEAN, ROLLBACK, Instant
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
-from bucketingest.hudi.timeline.overtaking import Committed, left_out, plans_of, seen_by, swept_away
+from bucketingest.hudi.timeline.overtaking import (
+    Committed,
+    left_out,
+    plans_of,
+    plans_of_cleans,
+    seen_by,
+    swept_away,
+)
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 from bucketingest.write.instants.commit_content import is_of_pipeline
@@ -57,55 +66,93 @@ def overtaken(storage: Storage) -> set[str]:
     return {time for each in journals for time, objects in each.items() if "overtaken" in objects}
 
 
-def archived_unseen(storage: Storage, journal: Journal, look: str = "") -> set[str]:
-    """Archived compactions that completed after the pipeline's newest instant, and after `look`: a time at which the
+def archived_unseen(storage: Storage, journal: Journal, look: str = "") -> Iterator[list[ArchivedService]]:
+    """What other writers archived since the pipeline's newest instant completed, and since `look`: a time at which the
     timeline was looked at for an idle pipeline.
     """
-    first, newest = _last_look(journal)
-    return set() if newest is None else archived_compactions(storage, first, max(newest, look)) - journal.audited()
-
-
-def rolled_back_unseen(storage: Storage, journal: Journal, look: str = "") -> set[str]:
-    """Request times that archived rollbacks name which completed after the pipeline's newest instant, and `look`."""
-    first, newest = _last_look(journal)
-    return set() if newest is None else named_by(archived_rollbacks(storage, first, max(newest, look)))
-
-
-def named_by(rollbacks: Iterable[bytes]) -> set[str]:
-    """Request times that archived rollbacks name. `rollbacks`: their contents."""
-    return {time for content in rollbacks for time in rolled_back_instants(content, "history: a rollback")}
-
-
-def _last_look(journal: Journal) -> tuple[str, str | None]:
-    """The oldest instant that the pipeline's journal has, and when its newest one completed: then it looked at the
-    timeline for the last time.
-    """
     instants = journal.instants()
-    return (instants or [""])[0], next(filter(None, map(journal.completion_time, reversed(instants))), None)
+    newest = next(filter(None, map(journal.completion_time, reversed(instants))), None)
+    return iter(()) if newest is None else archived_services(storage, instants[0], max(newest, look))
 
 
-def audit(
+def look(
     storage: Storage,
     journal: Journal,
     timeline: Timeline,
-    audited: Collection[str],
-    archived: Collection[str] = (),
+    looked: set[str],
     *,
+    named: Collection[str],
+    archived: Iterable[Sequence[ArchivedService]],
     cleans: Collection[Instant] = (),
 ) -> set[str]:
-    """Check each compaction that is not audited, archived ones that nobody could look at while they were on the
-    timeline, and these cleans; returns the pipeline's instants that one leaves out or deletes, marked as overtaken.
+    """Mark what other writers took from the pipeline since the last look; returns its instants that are marked by it.
+
+    `looked`: request times of the compactions and cleans that were looked at before; becomes those that the next look
+    has to know. `named`: those that rollbacks on the timeline name. `archived`: what was archived since, so that nobody
+    could look at it on the timeline. `cleans`: on the timeline.
     """
-    new = (timeline.compactions - set(audited)) | set(archived)
-    if not new and not cleans:
+    gone = mark_rolled_back(storage, journal, timeline, named)
+    unseen = [each for each in cleans if each.request_time not in looked]
+    new = timeline.compactions - looked
+    gone |= _audit(storage, journal, timeline, plans_of(storage, new), plans_of_cleans(storage, unseen))
+    seen = {*looked, *new, *(each.request_time for each in unseen)}
+    for services in archived:
+        found = [each for each in services if each.instant.request_time not in seen]
+        rollbacks = (each.metadata for each in found if each.instant.action == ROLLBACK)
+        named = {time for content in rollbacks for time in rolled_back_instants(content, "history: a rollback")}
+        gone |= mark_rolled_back(storage, journal, timeline, named)
+        plans, old_cleans = _plans(found)
+        gone |= _audit(storage, journal, timeline, plans, old_cleans, are_archived=True)
+        new |= plans.keys()
+        seen |= {*plans, *(each.request_time for each in old_cleans)}
+    oldest = format_time(parse_time(max(seen)) - LOOKS_BACK) if seen else ""
+    on_timeline = timeline.compactions | {each.request_time for each in cleans}
+    kept = {time for time in seen if time >= oldest or time in on_timeline}
+    journal.mark_audited(new & kept, looked - kept)
+    looked.clear()
+    looked.update(kept)
+    return gone
+
+
+def _plans(services: Iterable[ArchivedService]) -> tuple[dict[str, CompactionPlan], dict[Instant, CleanPlan]]:
+    """Those of compactions that merge something, and of cleans of whole partitions."""
+    plans, cleans = {}, {}
+    for each in services:
+        where = f"history: plan of {each.instant.request_time}"
+        if each.plan and each.instant.action == CLEAN:
+            cleans[each.instant] = CleanPlan.decode(each.plan, where)
+        elif each.plan and each.instant.action != ROLLBACK:
+            plans[each.instant.request_time] = CompactionPlan.decode(each.plan, where)
+    return (
+        {time: plan for time, plan in plans.items() if plan.operations},
+        {clean: plan for clean, plan in cleans.items() if plan.partitions},
+    )
+
+
+def _audit(
+    storage: Storage,
+    journal: Journal,
+    timeline: Timeline,
+    plans: Mapping[str, CompactionPlan],
+    cleans: Mapping[Instant, CleanPlan],
+    *,
+    are_archived: bool = False,
+) -> set[str]:
+    """The pipeline's instants that a compaction of these plans leaves out, or one of the cleans deletes, now marked as
+    overtaken.
+    """
+    if not plans and not cleans:
         return set()
     active = {instant.request_time: instant for instant in timeline.completed_commits}
-    plans = plans_of(storage, new)
     remembered = {each.request_time: each for each in journal.archived(active)}
-    forgotten = _forgotten(storage, journal.pipeline, plans, {*active, *remembered})
-    instants = [*(Committed.of(storage, instant) for instant in active.values()), *remembered.values()]
+    forgotten = _forgotten(storage, journal.pipeline, plans, cleans if are_archived else (), {*active, *remembered})
+    instants = [
+        *(Committed.of(storage, instant) for instant in active.values()),
+        *remembered.values(),
+        *forgotten.values(),
+    ]
     overtaken = set()
-    lost = (*left_out(plans, [*instants, *forgotten.values()]), *swept_away(storage, timeline, cleans, instants))
+    lost = (*left_out(plans, instants), *swept_away(storage, timeline, cleans, instants))
     came_again = forgotten.keys() & {instant.request_time for instant, _ in lost}
     came_again -= not_come_again(storage, timeline, journal.pipeline, came_again)
     for instant, by in lost:
@@ -126,25 +173,30 @@ def audit(
             log.error(
                 "rows of another writer are lost: a compaction left them out, or a clean deleted them", extra=extra
             )
-    journal.mark_audited(new & timeline.compactions, set(audited) - timeline.compactions)
     return overtaken
 
 
 def _forgotten(
-    storage: Storage, pipeline: str, plans: Mapping[str, CompactionPlan], known: Collection[str]
+    storage: Storage,
+    pipeline: str,
+    plans: Mapping[str, CompactionPlan],
+    cleans: Collection[Instant],
+    known: Collection[str],
 ) -> dict[str, Committed]:
-    """By request time, the pipeline's archived instants that one of the plans may leave out and that are not `known`.
+    """By request time, the pipeline's archived instants that one of the plans may leave out, or one of the archived
+    cleans delete, and that are not `known`.
 
     Reads the history only if a planner saw nothing that is known: else what it did not see is known, too.
     """
-    newest_seen = (max(seen_by(plan), default="") for plan in plans.values())
-    first = min((seen for seen in newest_seen if seen and seen not in known), default=None)
-    if first is None:
+    newest_seen = {compaction: max(seen_by(plan), default="") for compaction, plan in plans.items()}
+    unknown = {compaction: seen for compaction, seen in newest_seen.items() if seen and seen not in known}
+    if not unknown and not cleans:
         return {}
-    since = format_time(parse_time(first) - OPEN_FOR)
+    first = min([*unknown.values(), *(each.request_time for each in cleans)])
+    last = max([*unknown, *(each.completion_time or "" for each in cleans)])
     contents = {
         time: content
-        for time, content in archived_commits(storage, since)
+        for time, content in archived_commits(storage, format_time(parse_time(first) - OPEN_FOR), last=last)
         if time not in known and CommitMetadata.decode_extra(content, time).get(PIPELINE) == pipeline
     }
     times = archived_completion_times(storage, contents)

@@ -5,17 +5,21 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from typing_extensions import override
 
+from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, Instant, State
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import complete, path_of
-from bucketingest.storage.interface import Data
+from bucketingest.storage.interface import Data, Storage
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
 from support.storage.flaky_storage import FlakyStorage
+from support.storage.passing_storage import PassingStorage
 from support.tables.instants.decided_commits import ALL, SECOND, is_completed_file
-from support.tables.other_writers import archive, commit, next_time, schedule_compaction
+from support.tables.other_writers import archive, commit, later, next_time, schedule_compaction
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -60,6 +64,20 @@ def test_a_commit_that_a_scheduler_without_lock_overtook_is_found_by_the_look_af
     again.go_on(AGAIN)
     assert table.attempt().coordinator.position == offsets(2, 3)
     assert table.visible_keys() == ["k0", "k0", "k0", "k1"], "once in the old slice, once in the new one"
+
+
+class HistoryReads(PassingStorage):
+    """Counts how often a history file is read."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.reads: list[str] = []
+
+    @override
+    def get(self, path: str) -> bytes:
+        if path.startswith(HISTORY_DIRECTORY) and path.endswith(".parquet"):
+            self.reads.append(path)
+        return super().get(path)
 
 
 @pytest.fixture
@@ -125,10 +143,13 @@ def test_rows_that_were_archived_before_a_plan_appeared_that_leaves_them_out_are
     assert later.coordinator.position == offsets(3, 4)
 
 
-def _compacted_and_archived(table: TestTable, without: list[str]) -> str:
+def _compacted_and_archived(
+    table: TestTable, without: list[str], *, time: str | None = None, completed_at: str = ""
+) -> str:
     """Another writer compacts, and archives all of it before the pipeline looks again."""
-    compaction = schedule_compaction(table, without=without)
-    complete(table.storage, compaction, next_time(table, compaction), CommitMetadata().encode(), COMMIT)
+    compaction = schedule_compaction(table, time=time, without=without)
+    completed_at = completed_at or next_time(table, compaction)
+    complete(table.storage, compaction, completed_at, CommitMetadata().encode(), COMMIT)
     commit(table, CommitMetadata())
     archive(table)
     commit(table, CommitMetadata())
@@ -155,6 +176,30 @@ def test_a_compaction_that_left_rows_out_and_was_archived_between_two_commits_is
         attempt.run(offsets(3, 4), SECOND)
 
 
+def test_one_of_a_writer_whose_clock_is_behind_counts_though_it_seems_to_end_before_the_look(
+    table: TestTable, seen: list[str]
+) -> None:
+    requested = later(table.timeline().completed_commits[0].completion_time or "")
+    _compacted_and_archived(table, [seen[0]], time=requested, completed_at=later(requested))
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.go_on(ALL[0], AGAIN)
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP, "its rows are missed once"
+
+
+@pytest.mark.usefixtures("seen")
+def test_a_start_does_not_read_the_history_more_often_for_more_compactions(table: TestTable) -> None:
+    for _ in range(5):
+        compaction = schedule_compaction(table)
+        complete(table.storage, compaction, next_time(table, compaction), CommitMetadata().encode(), COMMIT)
+        commit(table, CommitMetadata())
+    archive(table)
+    commit(table, CommitMetadata())
+    storage = HistoryReads(table.storage)
+    assert table.attempt(storage).start.verdict is StartVerdict.IN_STEP
+    assert len(storage.reads) == 3, "for hidden writes, for the look, for the position"
+
+
 def test_an_archived_compaction_with_all_rows_changes_nothing(table: TestTable, seen: list[str]) -> None:
     attempt = table.attempt()
     _compacted_and_archived(table, [])
@@ -171,16 +216,20 @@ def test_a_plan_that_has_all_rows_changes_nothing(table: TestTable) -> None:
     assert table.attempt().start.verdict is StartVerdict.IN_STEP
 
 
-def test_marks_of_audited_compactions_go_with_the_compactions(table: TestTable) -> None:
+@pytest.mark.parametrize("later", [timedelta(hours=1), timedelta(days=3)])
+def test_marks_of_audited_compactions_go_when_no_look_needs_them(table: TestTable, later: timedelta) -> None:
+    """A look goes back by a day and an hour. The newest mark says where the last look was."""
     table.attempt().run(*ALL[0])
     compaction = schedule_compaction(table)
     table.attempt()
     journal = Journal(table.storage, PIPELINE)
     assert journal.audited() == {compaction}
     table.storage.delete(path_of(Instant(compaction, "compaction", State.REQUESTED)))
-    newer = schedule_compaction(table)
     table.attempt()
-    assert journal.audited() == {newer}
+    assert journal.audited() == {compaction}
+    newer = schedule_compaction(table, time=format_time(parse_time(compaction) + later))
+    table.attempt()
+    assert journal.audited() == ({newer} if later > timedelta(days=2) else {compaction, newer})
 
 
 def test_the_mark_stays_as_long_as_the_instant_is_on_the_timeline(

@@ -7,13 +7,15 @@ import uuid
 import pytest
 
 from bucketingest.hudi.plans.replaced import replacing_commit
-from bucketingest.hudi.timeline.instant import REPLACE_COMMIT
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import PositionLost
-from support.tables.other_writers import archive, finish_clean, next_time, plan_clean, replace_file_groups
-from support.tables.table_runs import Attempt, TestTable, offsets
+from bucketingest.write.instants.journal import Journal
+from support.tables.other_writers import archive, commit, finish_clean, next_time, plan_clean, replace_file_groups
+from support.tables.table_runs import PIPELINE, Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
 FIRST = (offsets(0, 2), [row("k0"), row("k1", region="us")])
@@ -196,3 +198,41 @@ def test_a_clean_of_another_partition_or_before_the_commit_changes_nothing(table
     finish_clean(table, plan_clean(table, "us"))
     attempt.run(*THIRD)
     assert table.attempt().start.verdict is StartVerdict.IN_STEP
+
+
+@pytest.mark.parametrize("what", ["the clean alone", "all"])
+def test_rows_come_again_though_the_clean_was_archived_while_no_attempt_ran(
+    table: TestTable, attempt: Attempt, what: str
+) -> None:
+    clean = plan_clean(table, "eu")
+    attempt.run(*SECOND)
+    delete(table, "eu")
+    finish_clean(table, clean)
+    archive(table, only=CLEAN if what == "the clean alone" else None)
+    commit(table, CommitMetadata())
+    again = table.attempt()
+    assert again.start.verdict is StartVerdict.REWOUND
+    again.go_on(SECOND)
+    assert "k2" in table.visible_keys()
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP, "once"
+
+
+@pytest.mark.parametrize("forgotten", [False, True], ids=["remembered", "forgotten"])
+def test_rows_come_again_though_the_clean_was_archived_between_two_commits(
+    table: TestTable, attempt: Attempt, forgotten: bool
+) -> None:
+    clean = plan_clean(table, "eu")
+    attempt.run(*SECOND)
+    delete(table, "eu")
+    finish_clean(table, clean)
+    second = table.timeline().completed_commits[-1].request_time
+    archive(table)
+    commit(table, CommitMetadata())
+    if forgotten:
+        Journal(table.storage, PIPELINE).forget([second])
+    with pytest.raises(PositionLost, match="their rows are ingested again"):
+        attempt.run(*THIRD)
+    again = table.attempt()
+    again.go_on(SECOND, THIRD)
+    assert {"k2", "k4"} <= set(table.visible_keys())
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP, "once"
