@@ -21,6 +21,8 @@ from bucketingest.write.writer import Writer
 
 PAGE = Path(__file__).parents[3] / "docs" / "in-python.md"
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), ("amount", pa.int64()), ("gone", pa.bool_())])
+NUMBER = pa.field("n", pa.int64(), nullable=False)
+LOOSE = pa.list_(pa.struct([("l", pa.list_(pa.int64()))]))
 DEFINITION = TableDefinition("orders", record_key=("id",), buckets=2)
 
 
@@ -147,13 +149,37 @@ def test_a_column_of_deletes_that_the_schema_lacks_is_refused(tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("kind", "given", "value", "where"),
+    [
+        (pa.list_(NUMBER), pa.list_(pa.int64()), [1, None], "more.element"),
+        (pa.map_(pa.string(), NUMBER), pa.map_(pa.string(), pa.int64()), [("a", None)], "more.value"),
+        (pa.struct([NUMBER]), pa.struct([("n", pa.int64())]), {"n": None}, "n"),
+        (pa.struct([NUMBER]), pa.struct([("m", pa.int64())]), {"m": None}, "more.m"),
+        (pa.struct([("m", pa.int64()), NUMBER]), pa.struct([("m", pa.int64())]), {"m": 1}, "`n` not found"),
+        (pa.list_(pa.struct([("l", pa.list_(NUMBER))])), None, [{"l": [None]}], "more.element.l.element"),
+    ],
+)
+def test_a_value_that_must_be_there_inside_a_column_is_missed_before_anything_is_written(
+    tmp_path: Path, kind: pa.DataType, given: pa.DataType | None, value: object, where: str
+) -> None:
+    schema = SCHEMA.append(pa.field("more", kind))
+    with opened(tmp_path, schema=schema) as writer:
+        bad = rows(("a", 1)).append_column("more", pa.array([value], given or LOOSE))
+        with pytest.raises(SchemaError, match=where):
+            writer.write(bad)
+        writer.write(rows(("b", 1)))
+    assert read(tmp_path) == {"b": 1}
+
+
 def test_a_row_without_a_key_fails_its_instant_and_nothing_says_that_earlier_calls_are_in_the_table(
     tmp_path: Path,
 ) -> None:
     schema = pa.schema([("id", pa.string()), ("amount", pa.int64()), ("gone", pa.bool_())])
     writer = opened(tmp_path, schema=schema)
     writer.write(rows(("a", 1)))
-    with pytest.raises(RowsRejected):  # rolls the first call back, too
+    # rolls the first call back, too
+    with pytest.raises(RowsRejected, match=r"^1 rows cannot be written\. The first: .*null.*\. Correct the rows"):
         writer.write(pa.table({"id": pa.array([None], pa.string())}))
     for act in (writer.commit, lambda: writer.position, lambda: writer.write(rows(("b", 1)))):
         with pytest.raises(PositionLost, match="ended with RowsRejected"):

@@ -248,8 +248,8 @@ class InstantCoordinator:
         if rejected and self._settings.dead_letters is None:
             count = sum(status.rejected for status in rejected)
             raise RowsRejected(
-                f"{count} rows cannot be written and spec.errors.mode is fail. The first: {rejected[0].sample}. "
-                "Fix the source, or set spec.errors.mode to deadLetter"
+                f"{count} rows cannot be written. The first: {rejected[0].sample}. Correct the rows, or let a "
+                "BucketIngest with spec.errors.mode deadLetter set them aside"
             )
 
     def _keep(self, instant: OpenInstant, entry: LedgerEntry) -> None:

@@ -138,9 +138,9 @@ def test_mode_fail_ends_the_run_with_the_first_bad_row_and_shows_nothing_of_the_
         run.once(strict)
 
     assert str(caught.value) == (
-        "1 rows cannot be written and spec.errors.mode is fail. The first: decode: the record cannot be decoded with "
+        "1 rows cannot be written. The first: decode: the record cannot be decoded with "
         f"the schema: JSON is malformed: invalid character (byte 4) ({topic.name}, partition 0, offset 2). "
-        "Fix the source, or set spec.errors.mode to deadLetter"
+        "Correct the rows, or let a BucketIngest with spec.errors.mode deadLetter set them aside"
     )
     assert lake.rows()["id"].to_pylist() == ["k1"]
     assert len(lake.instants()) == 1

@@ -25,8 +25,8 @@ def test_in_mode_fail_nothing_is_committed_and_the_instant_is_rolled_back(table:
     with pytest.raises(RowsRejected) as rejected:
         table.attempt(reject="fail").run(offsets(0, 5), ROWS)
     assert str(rejected.value) == (
-        "4 rows cannot be written and spec.errors.mode is fail. The first: recordKey: the record key (id) is null, "
-        "empty or not UTF-8. Fix the source, or set spec.errors.mode to deadLetter"
+        "4 rows cannot be written. The first: recordKey: the record key (id) is null, "
+        "empty or not UTF-8. Correct the rows, or let a BucketIngest with spec.errors.mode deadLetter set them aside"
     )
     assert [instant.action for instant in table.timeline().completed] == ["rollback"]
     assert table.leftovers() == []

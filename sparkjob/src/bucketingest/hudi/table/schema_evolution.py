@@ -110,7 +110,8 @@ def widened(column: Column, wanted: pa.DataType) -> Column:
     """
     if pa.types.is_float32(column.type) and pa.types.is_float64(wanted):
         column = column.cast(pa.string())
-    return column.cast(wanted)
+    # Arrow refuses to cast a null of a struct with a member that must have a value, even to its own type.
+    return column if column.type == wanted else column.cast(wanted)
 
 
 @dataclass(slots=True)

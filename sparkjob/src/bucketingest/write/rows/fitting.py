@@ -53,8 +53,28 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if not field.nullable and column.null_count:
         raise SchemaError(f"column {field.name} must have a value, and {column.null_count} rows have none")
     try:
-        return column.cast(field.type)
+        fitting = column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(f"column {field.name}: {error}") from error
     except pa.ArrowNotImplementedError as error:
         raise SchemaError(f"column {field.name} is {column.type}, and the table has {field.type}") from error
+    # Arrow casts a null to an element that must not be one.
+    if pa.types.is_nested(field.type):
+        for chunk in fitting.chunks:
+            if missing := next(_missing(chunk, field, field.name), None):
+                raise SchemaError(f"column {field.name}: {missing} must have a value, and a row has none")
+    return fitting
+
+
+def _missing(values: pa.Array, field: pa.Field, path: str) -> Iterator[str]:
+    """The dotted paths of what must have a value, and is null. Nothing is missing in a value that is null itself."""
+    if not field.nullable and values.null_count:
+        yield path
+    kind, there = field.type, values.drop_null()
+    if pa.types.is_map(kind):
+        yield from _missing(there.items, kind.item_field, f"{path}.value")
+    elif pa.types.is_struct(kind):
+        for number, member in enumerate(kind):
+            yield from _missing(there.field(number), member, f"{path}.{member.name}")
+    elif pa.types.is_nested(kind):
+        yield from _missing(there.flatten(), kind.value_field, f"{path}.element")
