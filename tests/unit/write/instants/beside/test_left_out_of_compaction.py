@@ -197,7 +197,7 @@ def test_a_start_does_not_read_the_history_more_often_for_more_compactions(table
     commit(table, CommitMetadata())
     storage = HistoryReads(table.storage)
     assert table.attempt(storage).start.verdict is StartVerdict.IN_STEP
-    assert len(storage.reads) == 3, "for hidden writes, for the look, for the position"
+    assert len(storage.reads) <= 3, "for hidden writes, for the look, for the position"
 
 
 def test_an_archived_compaction_with_all_rows_changes_nothing(table: TestTable, seen: list[str]) -> None:
