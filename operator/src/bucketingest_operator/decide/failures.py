@@ -116,10 +116,12 @@ TREATMENTS: Final[dict[Failure, Treatment]] = {
         Answer.WAIT, "The source does not answer.", codes=(ExitCode.SOURCE_UNAVAILABLE,)
     ),
     Failure.STORAGE_UNAVAILABLE: Treatment(
-        Answer.WAIT, "Storage does not answer.", codes=(ExitCode.STORAGE_UNAVAILABLE,)
+        Answer.WAIT, "Storage does not answer, or has no room.", codes=(ExitCode.STORAGE_UNAVAILABLE,)
     ),
     Failure.ACCESS_DENIED: Treatment(
-        Answer.WAIT_THEN_STALL, "Access is denied: check the job's credentials.", codes=(ExitCode.ACCESS_DENIED,)
+        Answer.WAIT_THEN_STALL,
+        "Access is denied: check the job's credentials, or whether its volume is read-only.",
+        codes=(ExitCode.ACCESS_DENIED,),
     ),
     Failure.FENCED_OUT: Treatment(
         Answer.BACKOFF, "Another attempt took over the table, or the lock was lost.", codes=(ExitCode.FENCED_OUT,)
@@ -212,9 +214,14 @@ def diagnose(driver: Driver | None) -> Diagnosis | None:
 ENDING_WORDS: Final[dict[int, str]] = {int(code): f"{ending.meaning}." for code, ending in ENDINGS.items()}
 
 
+_ENDS: Final = (".", "!", "?", "…")
+
+
 def _diagnosis(failure: Failure, said: str) -> Diagnosis:
-    advice = TREATMENTS[failure].sentence
-    return Diagnosis(failure, f"{said.rstrip()} {advice}".strip() if said and said not in advice else advice)
+    advice, said = TREATMENTS[failure].sentence, said.strip()
+    if not said or said in advice:
+        return Diagnosis(failure, advice)
+    return Diagnosis(failure, f"{said if said.endswith(_ENDS) else f'{said}.'} {advice}")
 
 
 def failure_of(outcome: str | None) -> Failure | None:

@@ -22,7 +22,7 @@ from bucketingest.stream.foreach_batch import StopRequested
 from bucketingest.stream.report.progress import Progress
 from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.spark.executors import registered_executors
-from bucketingest.stream.spark.failures import essence, got_no_answer
+from bucketingest.stream.spark.failures import checkpoint_failure, essence, got_no_answer
 from bucketingest.stream.starter import Query, QueryStarter
 from bucketingest.write.errors import ColumnsChanged, PositionLost
 
@@ -264,6 +264,10 @@ class RunningIngest:
             raise _jvm_failed() from failure
         message, cause = essence(failure or error)
         details = f"{failure}\n{error}"
+        if failure is None:
+            unwritable = checkpoint_failure(details, self._starter.pipeline.checkpoint_directory())
+            if unwritable is not None:
+                raise unwritable from error
         failed = QueryFailed(f"the query ended with an error: {message}", cause, details)
         topics = self._starter.topics
         judged = failed if topics is None else topics.judged(failed, self._starter.coordinator.position)

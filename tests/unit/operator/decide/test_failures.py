@@ -60,6 +60,13 @@ def test_an_end_without_a_message_has_its_exit_code() -> None:
     assert found.message == "The driver exited without a termination message (exit code 77)."
 
 
+def test_what_the_job_said_and_the_advice_are_two_sentences() -> None:
+    for said in ("/tables/orders: no space", "/tables/orders: no space."):
+        found = diagnose(driver(state=PodState.FAILED, exit_code=6, report=termination(6, said)))
+        assert found is not None
+        assert found.message == "/tables/orders: no space. Storage does not answer, or has no room."
+
+
 def test_a_pod_that_is_gone_is_lost() -> None:
     found = diagnose(None)
     assert found is not None

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkValueError
 from bucketingest.cli.exit_code_of_error import exit_code
 from bucketingest.exit_codes import ExitCode
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.spark.failures import essence, got_no_answer
+from bucketingest.stream.spark.failures import checkpoint_failure, essence, got_no_answer
 
 WORKER = """\
 An exception was thrown from the Python worker. Please see the stack trace below.
@@ -31,6 +31,29 @@ def test_of_a_python_traceback_the_last_line_counts() -> None:
         "ValueError: no such column",
         None,
     )
+
+
+IN_A_CHECKPOINT = "\tat org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog.write(X.scala:1)\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("java.io.IOException: No space left on device", ExitCode.STORAGE_UNAVAILABLE),
+        ("/c/offsets/.1.tmp (Read-only file system)", ExitCode.ACCESS_DENIED),
+        ("/c/offsets/.1.tmp (Permission denied)", ExitCode.ACCESS_DENIED),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_written_is_named(said: str, code: ExitCode) -> None:
+    error = checkpoint_failure(f"[STREAM_FAILED] Query terminated: {said}\n{IN_A_CHECKPOINT}", "/c")
+    assert error is not None
+    assert str(error).startswith("/c: Spark cannot write its checkpoint: ")
+    assert exit_code(error) is code
+
+
+@pytest.mark.parametrize("said", [f"java.lang.IllegalStateException: x\n{IN_A_CHECKPOINT}", "No space left on device"])
+def test_what_is_not_about_a_checkpoint_is_left(said: str) -> None:
+    assert checkpoint_failure(said, "/c") is None, "such as Spark's scratch disk"
 
 
 def test_of_javas_causes_the_last_counts() -> None:

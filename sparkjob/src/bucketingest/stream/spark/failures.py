@@ -10,6 +10,7 @@ from typing import Final
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.storage import AccessDenied, StorageError, StorageUnavailable
 
 _LENGTH_MAX: Final = 600
 _OWN_ERROR: Final = re.compile(r"^\s*(?:\S+: )*?bucketingest(?:\.\w+)+\.(\w+): (.*)$", re.MULTILINE)
@@ -21,6 +22,10 @@ _WORKER_ENDED: Final = re.compile(r"^Error from python worker:\n(.*?)^PYTHONPATH
 _NO_WORKER: Final = re.compile(r"Cannot run program \"([^\"]*python[^\"]*)\".*?: (error=\d+, .*)$", re.MULTILINE)
 _WORKER_HINT: Final = "PYSPARK_PYTHON must name a Python with bucketingest in it, on every node"
 _REASON: Final = re.compile(r"^Reason:\s*(\S.*)$", re.MULTILINE)
+_CHECKPOINTS: Final = "org.apache.spark.sql.execution.streaming.checkpointing."
+"""Package of the code that writes a checkpoint's files (Spark 4.2)."""
+_NO_ROOM: Final = re.compile(r"No space left on device|Disk quota exceeded")
+_NO_RIGHT: Final = re.compile(r"Read-only file system|Permission denied|AccessDenied")
 _WRAPPINGS: Final = (
     re.compile(r"^An error occurred while calling \S+\n: "),
     re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: ", re.DOTALL),
@@ -52,6 +57,20 @@ def essence(error: BaseException) -> tuple[str, str | None]:
         first = f"{first.rstrip(';')}: {reason[1]}"
     known = isinstance(error, BucketIngestError) or first.startswith("[") or ": " in first
     return _cut(first if known else f"{type(error).__name__}: {first}"), None
+
+
+def checkpoint_failure(details: str, url: str) -> StorageError | None:
+    """Why Spark could not write its checkpoint at this URL: a full disk, or one that it may not write to. Pure.
+
+    Java's error for the first names no path, and for the second a temporary file's.
+    """
+    if _CHECKPOINTS not in details:
+        return None
+    if found := _NO_ROOM.search(details):
+        return StorageUnavailable(f"{url}: Spark cannot write its checkpoint: {found[0]}; make room on this disk")
+    if found := _NO_RIGHT.search(details):
+        return AccessDenied(f"{url}: Spark cannot write its checkpoint: {found[0]}; let this user write there")
+    return None
 
 
 def got_no_answer(error: BaseException | None) -> bool:
