@@ -127,8 +127,10 @@ class Operator:
             )
             resources = ResourceMetrics(self._inventory, self._passes.memory_of, acts_in)
 
-            def metrics_text() -> bytes:
-                return self._metrics.text() + resources.text().encode()
+            def metrics_text() -> bytearray:
+                text = bytearray(self._metrics.text())
+                resources.write_to(text)
+                return text
 
             self.port = await stack.enter_async_context(
                 serving(self._options.listen, metrics_text, self._ready, self._healthy)

@@ -33,7 +33,7 @@ def split_address(listen: str) -> tuple[str, int]:
 
 
 def serving(
-    listen: str, metrics_text: Callable[[], bytes], ready: Callable[[], bool], healthy: Callable[[], bool]
+    listen: str, metrics_text: Callable[[], bytes | bytearray], ready: Callable[[], bool], healthy: Callable[[], bool]
 ) -> AbstractAsyncContextManager[int]:
     """Serve while the context is open; its value is the port.
 

@@ -146,9 +146,10 @@ class ResourceMetrics:
         self._memory = memory
         self._acts_in = acts_in
 
-    def text(self) -> str:
-        """All metrics of all resources."""
-        return "".join(self._lines())
+    def write_to(self, text: bytearray) -> None:
+        """Add all metrics of all resources, line by line: of thousands there are tens of megabytes."""
+        for line in self._lines():
+            text += line.encode()
 
     def _lines(self) -> Iterator[str]:
         shown = self._shown()

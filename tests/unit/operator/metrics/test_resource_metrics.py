@@ -52,7 +52,9 @@ class Shown:
         return len(self.samples())
 
     def samples(self) -> list[Sample]:
-        return [each for family in text_string_to_metric_families(self.metrics.text()) for each in family.samples]
+        text = bytearray()
+        self.metrics.write_to(text)
+        return [each for family in text_string_to_metric_families(text.decode()) for each in family.samples]
 
 
 def talk(**changes: Any) -> Talk:
