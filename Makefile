@@ -215,6 +215,15 @@ lock: | $(UV) ## lock requirements/*.txt again, keep versions that still fit (LO
 	$(COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 	$(COMPILE) requirements/release.in -o requirements/release.txt
 	$(COMPILE) requirements/oracle.in -o requirements/oracle.txt
+	$(MAKE) --no-print-directory check-lock
+
+# Of each package there is a wheel for both kinds of processors, with a locked hash; only PySpark is built from source.
+.PHONY: check-lock
+check-lock: | $(UV) ## the locked packages of both images can be installed on amd64 and on arm64
+	for image in operator job; do for machine in x86_64 aarch64; do \
+	  $(UV) pip install --dry-run --quiet --require-hashes --no-deps --only-binary :all: --no-binary pyspark --python-version 3.11 \
+	    --python-platform $$machine-manylinux_2_28 --target build/not-installed -r requirements/$$image.txt || exit 1; \
+	done; done
 
 $(RELEASE_VENV)/.ready: requirements/release.txt | $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) $(RELEASE_VENV)

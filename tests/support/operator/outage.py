@@ -25,10 +25,12 @@ class Outage:
     Args:
         kubeconfig: Of the API server.
         folder: Where `kubeconfig`, which leads through the proxy, is written.
+        host: Address of the proxy.
     """
 
-    def __init__(self, kubeconfig: Path, folder: Path) -> None:
+    def __init__(self, kubeconfig: Path, folder: Path, host: str = "127.0.0.1") -> None:
         self._behind = kubeconfig
+        self._host = host
         self.kubeconfig = folder / "through-proxy.kubeconfig"
         self.delay = 0.0
         """Seconds that each call takes longer, but no watch."""
@@ -76,8 +78,9 @@ class Outage:
         app.router.add_route("*", "/{path:.*}", self._handler(session, settings.host))
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        server = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, self._host, 0).start()
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        server = f"http://{host}:{runner.addresses[0][1]}"
         cluster = {"name": "c", "cluster": {"server": server}}
         context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
         user = {"name": "u", "user": {"token": "any"}}

@@ -69,7 +69,7 @@ class OperatorProcess:
     def _listening(self, skipped: int) -> int:
         with self._log.open(encoding="utf-8", errors="replace") as log:
             log.seek(skipped)
-            found = [line for line in map(_parsed, log) if line.get("event") == "listening"]
+            found = [line for line in map(_parsed, log) if "/metrics" in line.get("paths", ())]
         return int(found[-1]["port"]) if found else 0
 
     @property

@@ -86,7 +86,8 @@ async def listening(
         await runner.setup()
         accepting = asyncio.create_task(_accept(bound, runner, tls))
         try:
-            log.info("listening", extra={"host": host, "port": bound.getsockname()[1], "tls": tls is not None})
+            where = {"host": host, "port": bound.getsockname()[1], "paths": [each.path for each in routes]}
+            log.info("listening", extra=where)
             yield int(bound.getsockname()[1])
         finally:
             accepting.cancel()
