@@ -128,8 +128,8 @@ class Operator:
             resources = ResourceMetrics(self._inventory, self._passes.memory_of, acts_in)
 
             def metrics_text() -> bytearray:
-                text = bytearray(self._metrics.text())
-                resources.write_to(text)
+                text = resources.text()
+                text += self._metrics.text()
                 return text
 
             self.port = await stack.enter_async_context(

@@ -62,7 +62,7 @@ class OfOperator:
 
     def text(self) -> bytes:
         """The answer to a scrape."""
-        return self.metrics.text() + self._resources.text().encode()
+        return self.metrics.text() + self._resources.text()
 
     def look(self) -> None:
         """Ask the job once, as a pass does."""

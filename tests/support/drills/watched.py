@@ -101,7 +101,7 @@ class WatchedPipeline(ABC):
     def _scrape(self, steps: int) -> None:
         job = self._answers()
         of_job = job.exposition() if job is not None else b""
-        of_operator = [LEADER, self._metrics.text()] if self.operator_looks else []
+        of_operator = [LEADER, self._metrics.text().decode()] if self.operator_looks else []
         self.recording.scrape(of_job, *of_operator, repeat=steps)
 
 

@@ -45,4 +45,4 @@ def operator_families() -> Iterable[Metric]:
         taken=lambda: 0,
     )
     of_resources = ResourceMetrics(Inventory(lambda _: None, lambda _: None), lambda _: None, lambda _namespace: True)
-    return text_string_to_metric_families(metrics.text().decode() + of_resources.text())
+    return text_string_to_metric_families((metrics.text() + of_resources.text()).decode())

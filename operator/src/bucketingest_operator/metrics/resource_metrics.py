@@ -146,10 +146,12 @@ class ResourceMetrics:
         self._memory = memory
         self._acts_in = acts_in
 
-    def write_to(self, text: bytearray) -> None:
-        """Add all metrics of all resources, line by line: of thousands there are tens of megabytes."""
+    def text(self) -> bytearray:
+        """All metrics of all resources. Made line by line: of thousands there are tens of megabytes."""
+        made = bytearray()
         for line in self._lines():
-            text += line.encode()
+            made += line.encode()
+        return made
 
     def _lines(self) -> Iterator[str]:
         shown = self._shown()

@@ -52,9 +52,8 @@ class Shown:
         return len(self.samples())
 
     def samples(self) -> list[Sample]:
-        text = bytearray()
-        self.metrics.write_to(text)
-        return [each for family in text_string_to_metric_families(text.decode()) for each in family.samples]
+        text = self.metrics.text().decode()
+        return [each for family in text_string_to_metric_families(text) for each in family.samples]
 
 
 def talk(**changes: Any) -> Talk:

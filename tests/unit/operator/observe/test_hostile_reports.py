@@ -194,7 +194,7 @@ def shown(memory: Memory, status: dict[str, Any] | None = None) -> dict[str, flo
         }
     )
     clocks = (datetime.now(UTC), time.monotonic())
-    text = ResourceMetrics(inventory, lambda _uid: memory, lambda _namespace: True, lambda: clocks).text()
+    text = ResourceMetrics(inventory, lambda _uid: memory, lambda _namespace: True, lambda: clocks).text().decode()
     families = list(text_string_to_metric_families(text))
     return {each.name: each.value for family in families for each in family.samples if len(each.labels) == 2}
 
