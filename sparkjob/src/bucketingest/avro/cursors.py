@@ -233,3 +233,11 @@ def padded(data: npt.NDArray[np.uint8], first: int, end: int) -> npt.NDArray[np.
     found = data[first : end + PADDING]
     missing = end + PADDING - first - len(found)
     return np.append(found, np.zeros(missing, np.uint8)) if missing else found
+
+
+def in_places(values: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Places, Places]:
+    """The bytes of values, `padded`, and where in them each begins and ends. None is null."""
+    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+    data = padded(np.frombuffer(values.buffers()[2] or b"", np.uint8), int(offsets[0]), int(offsets[-1]))
+    places = offsets - offsets[0]
+    return data, places[:-1], places[1:]

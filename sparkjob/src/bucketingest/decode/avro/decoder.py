@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from bucketingest.avro.columns import read_resolved
-from bucketingest.avro.cursors import Bools, DoubtingCursors, Places, padded
+from bucketingest.avro.cursors import Bools, DoubtingCursors, Places, in_places
 from bucketingest.decode.avro.exact import ExactDecoder
 from bucketingest.decode.avro.schema import AvroRecord, read_record
 from bucketingest.decode.registered.wire_format import HEADER_BYTES
@@ -39,10 +39,7 @@ class RecordDecoder:
         messages, numbers, refused = with_value(messages)
         if not len(messages):
             return Decoded(batch([], self.schema), refused, 0)
-        offsets = np.frombuffer(messages.buffers()[1], np.int32, len(messages) + 1, messages.offset * 4)
-        first, end = int(offsets[0]), int(offsets[-1])
-        data = padded(np.frombuffer(messages.buffers()[2] or b"", np.uint8), first, end)
-        starts, ends = offsets[:-1].astype(np.int64) - first, offsets[1:].astype(np.int64) - first
+        data, starts, ends = in_places(messages)
 
         def one(at: int) -> dict[str, Any]:
             return self._one(data[starts[at] : ends[at]].tobytes())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bucketingest.avro.cursors import Places, padded
+from bucketingest.avro.cursors import Places, in_places
 from bucketingest.decode.protobuf.bulk import read_columns
 from bucketingest.decode.protobuf.columns import columns_of
 from bucketingest.decode.protobuf.exact import ExactDecoder
@@ -32,10 +32,7 @@ class ProtobufDecoder:
         messages, numbers, refused = with_value(messages)
         if not len(messages):
             return Decoded(batch([], self.schema), refused, 0)
-        offsets = np.frombuffer(messages.buffers()[1], np.int32, len(messages) + 1, messages.offset * 4)
-        first, end = int(offsets[0]), int(offsets[-1])
-        data = padded(np.frombuffer(messages.buffers()[2] or b"", np.uint8), first, end)
-        starts, ends = offsets[:-1].astype(np.int64) - first, offsets[1:].astype(np.int64) - first
+        data, starts, ends = in_places(messages)
         before = np.zeros(len(starts), np.int64) if skipped is None else skipped
 
         def one(at: int) -> dict[str, Any]:

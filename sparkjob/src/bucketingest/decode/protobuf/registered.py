@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Self
 import numpy as np
 import pyarrow as pa
 
-from bucketingest.avro.cursors import Places, padded
+from bucketingest.avro.cursors import Places, in_places
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
 from bucketingest.decode.protobuf.scanner import WireCursors
 from bucketingest.decode.protobuf.schema import Message
@@ -70,10 +70,7 @@ class RegisteredProtobufDecoder(RegisteredDecoder):
 
 def indexes_of(messages: pa.BinaryArray) -> tuple[list[str | None], Places]:
     """The indexes behind each header, joined by commas, None if there are none; and where the message itself begins."""
-    offsets = np.frombuffer(messages.buffers()[1], np.int32, len(messages) + 1, messages.offset * 4)
-    first, end = int(offsets[0]), int(offsets[-1])
-    data = padded(np.frombuffer(messages.buffers()[2] or b"", np.uint8), first, end)
-    starts, ends = offsets[:-1].astype(np.int64) - first, offsets[1:].astype(np.int64) - first
+    data, starts, ends = in_places(messages)
     cursors = WireCursors(data, starts + HEADER_BYTES, ends)
     counts = cursors.varints(None)
     odd = (counts < 0) | (counts > _DEPTH_MAX)
