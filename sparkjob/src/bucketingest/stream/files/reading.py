@@ -142,6 +142,11 @@ class TaskFiles:
                 number, _, why = str(error).partition(" ")
                 yield int(number), why
 
+    def bad_rows(self, task: int) -> Iterator[pa.RecordBatch]:
+        """As `bad_files`, in the columns `number` and `why`."""
+        for number, why in self.bad_files(task):
+            yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "why": pa.array([why])})
+
     def _detail(self, piece: Piece, place: str, why: str) -> str:
         where = f"{self.opener.root}/{piece.path.encode('utf-8', 'backslashreplace').decode()}"
         return f"{where}, {place}: {why}" if place else f"{where}: {why}"

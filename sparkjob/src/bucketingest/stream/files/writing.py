@@ -5,13 +5,11 @@ the run. Nothing is written before every task has read all of its files.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import pyarrow as pa
-from pyspark import SparkContext
-from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -24,6 +22,7 @@ from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.opening import FileChanged, as_they_are
 from bucketingest.stream.files.reading import FileRefused, TaskFiles
 from bucketingest.stream.files.source import FilesInput
+from bucketingest.stream.files.unknown_columns import UnknownColumns
 from bucketingest.stream.micro_batch import (
     LeftToSpark,
     current_task,
@@ -45,7 +44,6 @@ log = logging.getLogger(__name__)
 
 _ROUNDS_MAX: Final = 5
 """How often a micro-batch is read because its files are bad or change, before the query fails."""
-_BAD_DDL: Final = "number BIGINT, why STRING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,7 @@ class FilesWriter:
                 f"{batch.root}/{batch.files[int(number)].path}: {why}; with errors.mode deadLetter the file is set "
                 "aside, as a row of the dead-letter table"
             ) from error
-        found = self._in_tasks(files, lambda task: _bad_rows(files.bad_files(task)), _BAD_DDL).toArrow()
+        found = self._in_tasks(files, files.bad_rows, "number BIGINT, why STRING").toArrow()
         bad = dict(zip(found["number"].to_pylist(), found["why"].to_pylist(), strict=True))
         return replace(files, set_aside={**files.set_aside, int(number): why, **bad})
 
@@ -157,59 +155,3 @@ def _of_task(stage: Callable[[int], Iterator[pa.RecordBatch]]) -> Stage:
         yield from stage(current_task())
 
     return run
-
-
-def _bad_rows(found: Iterator[tuple[int, str]]) -> Iterator[pa.RecordBatch]:
-    for number, why in found:
-        yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64()), "why": pa.array([why])})
-
-
-_MAX: Final = 1000
-"""Columns that are remembered: one file may have any number of them."""
-_NAME_MAX: Final = 256
-"""Characters of a name that are kept."""
-
-
-class _Joined(AccumulatorParam[dict[str, str]]):
-    def zero(self, value: dict[str, str]) -> dict[str, str]:
-        del value
-        return {}
-
-    def addInPlace(self, value1: dict[str, str], value2: dict[str, str]) -> dict[str, str]:  # noqa: N802 - Spark's name
-        for column, path in value2.items():
-            if len(value1) < _MAX:
-                value1.setdefault(column, path)
-        return value1
-
-
-class UnknownColumns:
-    """All that were met since the start of the process, up to a limit."""
-
-    def __init__(self, context: SparkContext) -> None:
-        self._found: Accumulator[dict[str, str]] = context.accumulator({}, _Joined())
-        self.met = Met(self._found)
-        """For tasks: picklable."""
-        self._warned: set[str] = set()
-
-    @property
-    def found(self) -> Mapping[str, str]:
-        """Column → the first file that had it."""
-        return dict(self._found.value)  # the thread that takes what tasks send may add to it
-
-    def warn(self) -> None:
-        """Once of each."""
-        for column, path in self.found.items():
-            if column not in self._warned:
-                self._warned.add(column)
-                log.warning("a column is not in the schema and is not read", extra={"column": column, "file": path})
-
-
-class Met:
-    """Takes the columns of a file in a task."""
-
-    def __init__(self, found: Accumulator[dict[str, str]]) -> None:
-        self._found = found
-
-    def __call__(self, columns: Sequence[str], path: str) -> None:
-        """The file, and its columns that the schema does not have."""
-        self._found.add({column[:_NAME_MAX]: path for column in columns[:_MAX]})
