@@ -58,7 +58,7 @@ def test_tasks_that_read_files_import_nothing_of_the_driver(monkeypatch: pytest.
     monkeypatch.setattr(writing, "map_in_arrow", lambda _rows, stage, _columns: stages.append(stage))
     monkeypatch.setattr(writing, "write_packed", lambda _packed, _plan: [])
     monkeypatch.setattr(writing, "write_letters", lambda _letters, _plan: [])
-    context = SimpleNamespace(defaultParallelism=1, accumulator=partial(Accumulator, 1))
+    context: Any = SimpleNamespace(defaultParallelism=1, accumulator=partial(Accumulator, 1))
     session: Any = SimpleNamespace(sparkContext=context, range=lambda *_: None)
     shape: Any = SimpleNamespace(on_arrow=True, program=None)
     files = TaskFiles.of(
@@ -72,7 +72,6 @@ def test_tasks_that_read_files_import_nothing_of_the_driver(monkeypatch: pytest.
         "print(*sys.modules)"
     )
     for stage in stages:
-        done = subprocess.run(
-            [sys.executable, "-c", script], input=cloudpickle.dumps(stage), capture_output=True, check=True
-        )
+        content: bytes = cloudpickle.dumps(stage)  # type: ignore[no-untyped-call]
+        done = subprocess.run([sys.executable, "-c", script], input=content, capture_output=True, check=True)
         assert [name for name in DRIVERS_OWN if name in done.stdout.decode().split()] == []
