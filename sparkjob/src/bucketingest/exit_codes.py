@@ -104,7 +104,7 @@ ENDINGS: Final[dict[ExitCode, Ending]] = {
     ExitCode.CHECKPOINT_STALE: Ending(
         "Spark's checkpoint was changed while the query ran: the next start makes a new one", Remedy.RESTART
     ),
-    ExitCode.FINDINGS: Ending("inspect, or sync --check --dry-run, has found something wrong", Remedy.PERSON),
+    ExitCode.FINDINGS: Ending("inspect, audit, or sync --check --dry-run, has found something wrong", Remedy.PERSON),
     ExitCode.CATALOG_FAILED: Ending(
         "a catalog was not brought up to date: it does not answer, or refuses the table", Remedy.PERSON
     ),

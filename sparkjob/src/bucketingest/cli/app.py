@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from bucketingest.cli.audit.commands import audit
 from bucketingest.cli.exit_code_of_error import exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
@@ -250,6 +251,7 @@ for command in (
     services.handover,
     services.sync,
     query,
+    audit,
 ):
     app.command()(command)
 app.command(hidden=True)(services.compact_round)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Self
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -25,7 +23,7 @@ from bucketingest.hudi.merge.merge_rules import MergeRules
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.table.schema import META_COLUMNS
 from bucketingest.services.merge.filling import filled_rows
-from bucketingest.services.merge.outcome import DEFAULT_LIMITS, Limits, decide
+from bucketingest.services.merge.outcome import DEFAULT_LIMITS, Limits, Outcome, decide
 from bucketingest.storage.interface import Storage
 
 _FILE_NAME: Final = META_COLUMNS[4]
@@ -95,9 +93,7 @@ def merge_slices(
         filtered_keys=sum(outcome.rows for *_, outcome in decided) if rules.bloom_filter else None,
     ) as out:
         for files, logs, outcome in decided:
-            if files.base_file is not None:
-                _write_base(storage, files.base_file, outcome.replaced, out, limits)
-            for rows in filled_rows(storage, files.base_file, logs, outcome.rows_to_write, limits):
+            for rows in _rows(storage, files, logs, outcome, limits):
                 out.write(rows)
         out.flush()
         done = MergeStatistics(
@@ -130,13 +126,25 @@ def is_ours(footer: pq.FileMetaData) -> bool:
     return _DIGEST.encode() in (footer.metadata or {})
 
 
-def _write_base(
-    storage: Storage, path: str, replaced: npt.NDArray[np.bool_], out: BaseFileWriter, limits: Limits
-) -> None:
+def rows_of_slice(
+    storage: Storage, files: SliceInput, rules: MergeRules, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[pa.Table]:
+    """The rows that a reader of the slice sees, in any order, each part with the columns that its file has. Raises as
+    `merge_slices` does.
+    """
+    logs = LogRecords(storage, files.log_files, rules, files.newest_instant)
+    yield from _rows(storage, files, logs, decide(storage, files.base_file, logs, limits), limits)
+
+
+def _rows(
+    storage: Storage, files: SliceInput, logs: LogRecords, outcome: Outcome, limits: Limits
+) -> Iterator[pa.Table]:
     first = 0
-    with open_base(storage, path) as base:
-        columns = [name for name in base.schema_arrow.names if name != _FILE_NAME]
-        for batch in batches(base, columns, rows=limits.batch_rows, size_bytes=limits.batch_bytes):
-            lost = replaced[first : first + len(batch)]
-            first += len(batch)
-            out.write(pa.Table.from_batches([batch.filter(pa.array(~lost)) if lost.any() else batch]))
+    if files.base_file is not None:
+        with open_base(storage, files.base_file) as base:
+            columns = [name for name in base.schema_arrow.names if name != _FILE_NAME]
+            for batch in batches(base, columns, rows=limits.batch_rows, size_bytes=limits.batch_bytes):
+                lost = outcome.replaced[first : first + len(batch)]
+                first += len(batch)
+                yield pa.Table.from_batches([batch.filter(pa.array(~lost)) if lost.any() else batch])
+    yield from filled_rows(storage, files.base_file, logs, outcome.rows_to_write, limits)

@@ -1,0 +1,1 @@
+"""Whether a table has the rows of the database that it mirrors."""

@@ -1,0 +1,218 @@
+"""The database's side: one short statement for each range of keys, in transactions that only read.
+
+A range is what lies between two values of the first column of the key, if that is a whole number: the key's index finds
+it, and so bounds what a statement reads. Other keys go by their hash, all in one statement.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow as pa
+
+from bucketingest.cli.audit.texts import quoted_name, sql_hash, sql_number, sql_text
+from bucketingest.cli.errors import BadOption, CommandError, MissingDependency
+from bucketingest.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+Sums = Mapping[int, tuple[int, int]]
+"""Of each range that has rows: how many, and the sum of their hashes modulo 2**64."""
+_CONNECT_SECONDS: Final = 10
+_MODULUS: Final = 1 << 64
+_HASH_BITS: Final = 16
+
+
+class SourceFailed(CommandError):
+    """The database does not answer, or refuses what is asked."""
+
+    exit_code = ExitCode.SOURCE_UNAVAILABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the source may be asked to bear."""
+
+    range_rows: int
+    pause_seconds: float
+    statement_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The columns that both sides have."""
+
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    """The key's first."""
+    left_out: tuple[str, ...]
+    """Columns of the table that are not compared."""
+
+
+@dataclass
+class PostgresSource:
+    """A table of PostgreSQL. Use it as a context."""
+
+    connection: Connection[Any]
+    table: str
+    """Quoted."""
+    load: Load
+    compared: Compared = field(init=False)
+    _texts: dict[str, str] = field(init=False)
+    bounds: list[int] | None = field(init=False)
+    """Last key of each range but the last; None: ranges of hashes."""
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, url: str, table: str, load: Load, *, key: Sequence[str], schema: pa.Schema, only: Sequence[str] = ()
+    ) -> Iterator[Self]:
+        """Raises SourceFailed, BadOption, MissingDependency."""
+        try:
+            import psycopg
+        except ImportError as error:
+            raise MissingDependency(
+                f"audit needs the Python package psycopg ({error}): pip install 'bucketingest[audit]'"
+            ) from error
+        _refuse_password(url)
+        try:
+            with psycopg.connect(url, autocommit=True, connect_timeout=_CONNECT_SECONDS) as connection:
+                connection.execute("SET default_transaction_read_only = on")
+                connection.execute(f"SET statement_timeout = {int(load.statement_seconds * 1000)}")
+                connection.execute("SET max_parallel_workers_per_gather = 0")
+                connection.execute("SET TimeZone = 'UTC'")
+                parts = ".".join(map(quoted_name, table.split(".")))
+                source = cls(connection, parts, load)
+                source._choose(key, schema, only)
+                yield source
+        except psycopg.Error as error:
+            raise SourceFailed(f"the source {_shown(url)}, table {table}: {str(error).strip()}") from error
+
+    def position(self) -> str:
+        """Where the source's log is now."""
+        return str(
+            self._one(
+                "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
+            )
+        )
+
+    def _one(self, sql: str, *parameters: Any) -> Any:
+        row = self.connection.execute(sql, parameters or None).fetchone()
+        return None if row is None else row[0]
+
+    def _choose(self, key: Sequence[str], schema: pa.Schema, only: Sequence[str]) -> None:
+        if self._one("SHOW server_encoding") != "UTF8":
+            raise BadOption("the source's encoding is not UTF8: hashes of texts would differ for all rows")
+        kinds = dict(
+            self.connection.execute(
+                "SELECT attname, CASE WHEN typtype = 'e' THEN 'enum' ELSE typname::text END FROM pg_attribute "
+                "JOIN pg_type ON pg_type.oid = atttypid WHERE attrelid = %s::regclass AND attnum > 0 "
+                "AND NOT attisdropped",
+                (self.table,),
+            ).fetchall()
+        )
+        wanted = [*key, *(each for each in only or schema.names if each not in key)]
+        texts = {each: sql_text(each, kinds[each], schema.field(each).type) for each in wanted if each in kinds}
+        self._texts = {name: text for name, text in texts.items() if text is not None}
+        if missing := [each for each in (*key, *only) if each not in self._texts]:
+            raise BadOption(
+                f"column {missing[0]} cannot be compared: the source's table {self.table} has "
+                f"{kinds.get(missing[0], 'no such column')}, the table {schema.field(missing[0]).type}"
+            )
+        left_out = tuple(each for each in wanted if each not in self._texts)
+        self.compared = Compared(tuple(key), tuple(self._texts), left_out)
+        self.bounds = list(self._bounds()) if pa.types.is_integer(schema.field(key[0]).type) else None
+
+    def _bounds(self) -> Iterator[int]:
+        first = quoted_name(self.compared.key[0])
+        sql = f"SELECT {first} FROM {self.table} WHERE {first} > %s ORDER BY {first} OFFSET %s LIMIT 1"
+        last = self._one(f"SELECT min({first}) - 1 FROM {self.table}")
+        while last is not None and (last := self._one(sql, last, self.load.range_rows - 1)) is not None:
+            yield int(last)
+
+    @property
+    def ranges(self) -> range:
+        """Their numbers."""
+        return range(1 << _HASH_BITS if self.bounds is None else len(self.bounds) + 1)
+
+    def name(self, number: int) -> str:
+        """A range, for people."""
+        first = ", ".join(self.compared.key) if self.bounds is None else self.compared.key[0]
+        if self.bounds is None:
+            return f"md5 of ({first}) begins with {number:04x}"
+        low = [f"> {self.bounds[number - 1]}"] if number else []
+        high = [f"<= {self.bounds[number]}"] if number < len(self.bounds) else []
+        return " and ".join(f"{first} {each}" for each in [*low, *high]) or "all keys"
+
+    def number_of(self, keys: Sequence[pa.Array], hashes: Callable[[Sequence[pa.Array]], Any]) -> Any:
+        """The ranges of the table's rows, int64[n], by the columns of their keys."""
+        if self.bounds is None:
+            return (hashes(keys).view(np.uint64) >> np.uint64(64 - _HASH_BITS)).astype(np.int64)
+        return np.searchsorted(np.array(self.bounds, np.int64), keys[0].cast(pa.int64()).to_numpy(), side="left")
+
+    def sums(self, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """Of these ranges."""
+        found: dict[int, tuple[int, int]] = {}
+        digits = sql_hash(list(self._texts.values()))
+        for place, where in self._wheres(numbers):
+            # OFFSET keeps the planner from computing a hash for each place where it is used.
+            rows = f"SELECT {digits} AS h, {self._key_hash} AS k FROM {self.table} WHERE {where} OFFSET 0"
+            sums = f"SELECT {place}, count(*), sum({sql_number('h')}) FROM ({rows}) rows GROUP BY 1"
+            for number, count, total in self.connection.execute(sums).fetchall():
+                found[int(number)] = (int(count), int(total) % _MODULUS)
+        return found
+
+    def rows(self, numbers: Sequence[int]) -> dict[tuple[str, ...], int]:
+        """The hashes of the rows of these ranges, by the texts of their keys."""
+        found: dict[tuple[str, ...], int] = {}
+        texts = [self._texts[each] for each in self.compared.key]
+        number = sql_number(sql_hash(list(self._texts.values())))
+        for _, where in self._wheres(numbers):
+            for *key, value in self.connection.execute(
+                f"SELECT {', '.join(texts)}, {number} FROM {self.table} WHERE {where}"
+            ).fetchall():
+                found[tuple(key)] = int(value)
+        return found
+
+    @property
+    def _key_hash(self) -> str:
+        return "0" if self.bounds is not None else sql_hash([self._texts[each] for each in self.compared.key])
+
+    def _wheres(self, numbers: Sequence[int]) -> Iterator[tuple[str, str]]:
+        """SQL for the number of a range, and for its rows; pauses between statements."""
+        if self.bounds is None:
+            of_key = f"('x' || left(k, {_HASH_BITS // 4}))::bit({_HASH_BITS})::int"
+            own = f"('x' || left({self._key_hash}, {_HASH_BITS // 4}))::bit({_HASH_BITS})::int"
+            yield of_key, "true" if len(numbers) == len(self.ranges) else f"{own} IN ({', '.join(map(str, numbers))})"
+            return
+        first = quoted_name(self.compared.key[0])
+        for at, number in enumerate(numbers):
+            if at and self.load.pause_seconds:
+                time.sleep(self.load.pause_seconds)
+            low = [f"{first} > {self.bounds[number - 1]}"] if number else []
+            high = [f"{first} <= {self.bounds[number]}"] if number < len(self.bounds) else []
+            yield str(number), " AND ".join([*low, *high]) or "true"
+
+
+def _refuse_password(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise BadOption("--against: must be postgres://USER@HOST/DATABASE: no other database can be compared yet")
+    if parts.password is not None or "password=" in parts.query:
+        raise BadOption(
+            "--against: everybody on this machine can read a password there: put it into PGPASSWORD, or into the file "
+            "that PGPASSFILE names"
+        )
+
+
+def _shown(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname or os.environ.get('PGHOST', 'localhost')}{parts.path}"
