@@ -12,7 +12,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
@@ -40,10 +40,6 @@ class AvroReader:
     """Reads Avro containers into the columns. Picklable."""
 
     columns: pa.Schema
-
-    def with_columns(self, columns: pa.Schema) -> AvroReader:
-        """See `Reader`."""
-        return replace(self, columns=columns)
 
     def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part]:
         """See `Reader`. A container is one piece."""

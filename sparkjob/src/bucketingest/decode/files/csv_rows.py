@@ -12,7 +12,7 @@ import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -44,10 +44,6 @@ class CsvReader:
     encoding: str = _UTF8
     null: str = ""
     """What is null where it is not in quotes."""
-
-    def with_columns(self, columns: pa.Schema) -> CsvReader:
-        """See `Reader`."""
-        return replace(self, columns=columns)
 
     def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part | Text]:
         """See `Reader`. A CSV file is one piece: only its start shows which line ends are in quotes."""

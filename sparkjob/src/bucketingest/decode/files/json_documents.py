@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -101,10 +101,6 @@ class JsonReader:
     columns: pa.Schema
     is_multi_line: bool = False
     encoding: str = _UTF8
-
-    def with_columns(self, columns: pa.Schema) -> JsonReader:
-        """See `Reader`."""
-        return replace(self, columns=columns)
 
     def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Documents]:
         """See `Reader`."""

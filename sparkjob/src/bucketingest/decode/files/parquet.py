@@ -7,7 +7,7 @@ with the file's name, the column and both types, because a value that is made to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -36,10 +36,6 @@ class ParquetReader:
     """Reads Parquet files into the columns. Picklable."""
 
     columns: pa.Schema
-
-    def with_columns(self, columns: pa.Schema) -> ParquetReader:
-        """See `Reader`."""
-        return replace(self, columns=columns)
 
     def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part]:
         """See `Reader`."""

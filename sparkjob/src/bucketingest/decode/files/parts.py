@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, Self
+from dataclasses import Field, dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
@@ -74,15 +74,13 @@ class Undecoded(Protocol):
 
 
 class Reader(Protocol):
-    """Reads files of one format into the columns of its schema. Picklable."""
+    """Reads files of one format into the columns of its schema. A dataclass, and picklable."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
     def columns(self) -> pa.Schema:
-        """Of the rows."""
-        ...
-
-    def with_columns(self, columns: pa.Schema) -> Reader:
-        """The same for some of the columns."""
+        """Of the rows. In a copy they may be fewer."""
         ...
 
     def read(self, file: pa.NativeFile, piece: Piece) -> Iterator[Part | Undecoded]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ class FileReader:
         """The records of a piece, for `decoded`. Raises as `read` does."""
         with _named(piece), damaged():
             made = constants(piece.path, self.columns)
-            reader = self.format.with_columns(self._without(made)) if made else self.format
+            reader = replace(self.format, columns=self._without(made)) if made else self.format
             with open_file(piece) as file:
                 for part in reader.read(decompressed(file, piece.path), piece):
                     yield Found(piece, part, made)
