@@ -19,6 +19,7 @@ from bucketingest.storage import (
     NotFound,
     SkippingStorage,
     Storage,
+    object_names,
     verify_create_if_absent,
 )
 
@@ -246,6 +247,13 @@ class StorageBehaviour:
         root, level = storage.list_level(), storage.list_level("a")
         assert (root.directories, [info.path for info in root.objects]) == (["a"], ["e"])
         assert (sorted(level.directories), [info.path for info in level.objects]) == (["a/b", "a/c"], ["a/1"])
+
+    def test_names_are_those_of_the_objects_directly_in_the_directory(self, storage: Storage) -> None:
+        for path in ("a/1", "a/2", "a/b/3", "e"):
+            storage.create(path, b"")
+        assert object_names(storage, "") == ["e"]
+        assert sorted(object_names(storage, "a")) == ["1", "2"]
+        assert object_names(storage, "absent") == object_names(storage, "e") == []
 
     def test_an_absent_directory_is_empty(self, storage: Storage) -> None:
         storage.create("object", b"")

@@ -22,6 +22,7 @@ from bucketingest.storage.interface import (
     SkippingStorage,
     Storage,
     Version,
+    object_names,
     remove_directories,
 )
 from bucketingest.storage.limits import UNBOUNDED, PathRoom
@@ -50,6 +51,7 @@ __all__ = [
     "create_or_get",
     "created",
     "get_if_there",
+    "object_names",
     "object_store_settings",
     "open_storage",
     "path_room",

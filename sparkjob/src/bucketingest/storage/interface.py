@@ -128,6 +128,15 @@ class SkippingStorage(Storage, Protocol):
 
 
 @runtime_checkable
+class NamingStorage(Storage, Protocol):
+    """A storage that lists names for less than it costs to list sizes and times too, which are a look at each file."""
+
+    def names(self, directory: str) -> list[str]:
+        """As ``object_names`` has them."""
+        ...
+
+
+@runtime_checkable
 class ConditionalStorage(Storage, Protocol):
     """A storage that can also compare and swap. Object stores can; file systems cannot, and do not pretend to."""
 
@@ -158,3 +167,10 @@ def remove_directories(storage: Storage, prefix: str) -> None:
     """Remove what is left of a directory without objects, where the storage has directories: they would be listed."""
     if isinstance(storage, HasDirectories):
         storage.remove_empty_directories(prefix)
+
+
+def object_names(storage: Storage, directory: str) -> list[str]:
+    """Names of the objects directly in the directory, without their sizes and times. An absent one is empty."""
+    if isinstance(storage, NamingStorage):
+        return storage.names(directory)
+    return [info.path.rpartition("/")[2] for info in storage.list_level(directory).objects]

@@ -20,7 +20,7 @@ from bucketingest.hudi.naming import HOODIE_DIRECTORY
 from bucketingest.hudi.timeline.instant import REPLACE_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.errors import NotFound
-from bucketingest.storage.interface import Storage
+from bucketingest.storage.interface import Storage, object_names
 
 BUCKET_INDEX_DIRECTORY: Final = f"{HOODIE_DIRECTORY}/.bucket_index"
 PARTITION_INDEX_DIRECTORY: Final = f"{BUCKET_INDEX_DIRECTORY}/partition_bucket_index_meta"
@@ -120,8 +120,7 @@ def instant_of(path: str) -> str | None:
 
 def instants_in(storage: Storage, directory: str = CONFIG_DIRECTORY) -> list[str]:
     """Instants of the files in the directory, in order."""
-    paths = (info.path for info in storage.list_level(directory).objects)
-    return sorted(instant for instant in map(instant_of, paths) if instant is not None)
+    return sorted(filter(None, map(instant_of, object_names(storage, directory))))
 
 
 @dataclass(frozen=True, slots=True)

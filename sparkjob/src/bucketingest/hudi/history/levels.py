@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.history.manifest import (
     ManifestEntry,
+    history_names,
     load_manifest,
     manifest_numbers,
     manifest_path,
@@ -130,7 +131,7 @@ def delete_obsolete(storage: Storage, now: datetime) -> int:
     ]
     storage.delete_many(doomed)
     # Listed again: a manifest of an archival without the lock may have come meanwhile.
-    left = manifest_numbers(info.path.rpartition("/")[2] for info in storage.list_level(HISTORY_DIRECTORY).objects)
+    left = manifest_numbers(history_names(storage))
     try:
         named = {entry.name for number in left for entry in read_manifest(storage, number)}
     except InvalidTable as error:  # an archival that died while it wrote it; it goes when it is old

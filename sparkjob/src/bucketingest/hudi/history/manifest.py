@@ -15,7 +15,7 @@ from typing import Final
 from bucketingest.hudi.errors import InvalidTable
 from bucketingest.hudi.naming import HISTORY_DIRECTORY
 from bucketingest.storage.errors import NotFound
-from bucketingest.storage.interface import Storage
+from bucketingest.storage.interface import Storage, object_names
 
 VERSION_PATH: Final = f"{HISTORY_DIRECTORY}/_version_"
 _NAME: Final = re.compile(r"manifest_(\d+)")
@@ -54,7 +54,7 @@ def manifest_numbers(names: Iterable[str]) -> list[int]:
 
 def history_names(storage: Storage) -> frozenset[str]:
     """Names of all files of the history directory."""
-    return frozenset(info.path.rpartition("/")[2] for info in storage.list_level(HISTORY_DIRECTORY).objects)
+    return frozenset(object_names(storage, HISTORY_DIRECTORY))
 
 
 def published_number(storage: Storage) -> int:

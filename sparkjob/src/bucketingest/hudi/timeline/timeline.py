@@ -20,7 +20,7 @@ from bucketingest.hudi.timeline.instant import (
 )
 from bucketingest.storage.agreement import create_or_get
 from bucketingest.storage.errors import AlreadyExists
-from bucketingest.storage.interface import Storage
+from bucketingest.storage.interface import Storage, object_names
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class Timeline:
     @classmethod
     def load(cls, storage: Storage) -> Self:
         """Read the active timeline with one listing of `.hoodie/timeline`; no file is opened."""
-        level = storage.list_level(TIMELINE_DIRECTORY)
-        return cls._of(tuple(info.path.rpartition("/")[2] for info in level.objects))
+        return cls._of(tuple(object_names(storage, TIMELINE_DIRECTORY)))
 
     @classmethod
     def of_file_names(cls, names: Iterable[str]) -> Self:
@@ -49,8 +48,10 @@ class Timeline:
     @classmethod
     @lru_cache(maxsize=8)  # most looks find what the one before found
     def _of(cls, names: tuple[str, ...]) -> Self:
-        found = sorted(filter(None, map(Instant.try_parse, names)), key=lambda instant: instant.rank, reverse=True)
-        latest = {instant.key: instant for instant in reversed(found)}
+        latest: dict[tuple[str, str], Instant] = {}
+        for instant in filter(None, map(Instant.try_parse, names)):
+            if latest.setdefault(instant.key, instant).rank < instant.rank:
+                latest[instant.key] = instant
         return cls(tuple(sorted(latest.values(), key=lambda instant: (instant.request_time, instant.action))))
 
     def as_of(self, completion_time: str) -> Timeline:
@@ -142,8 +143,7 @@ def completed_files(storage: Storage, action: str, request_time: str | None = No
     """Every completed file of this action, or of one instant, by one listing. A `Timeline` has one of each instant, but
     two writers without a common lock may both have completed it.
     """
-    names = (info.path.rpartition("/")[2] for info in storage.list_level(TIMELINE_DIRECTORY).objects)
-    found = (Instant.try_parse(name) for name in names)
+    found = map(Instant.try_parse, object_names(storage, TIMELINE_DIRECTORY))
     completed = [each for each in found if each is not None and each.is_completed and each.action == action]
     return completed if request_time is None else [each for each in completed if each.request_time == request_time]
 

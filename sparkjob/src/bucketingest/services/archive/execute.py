@@ -41,7 +41,7 @@ from bucketingest.services.archive.choose import ArchiveRules, Held, Pin, choose
 from bucketingest.services.archive.facts import files_of, read_facts
 from bucketingest.services.archive.horizon import raise_horizon, read_horizon
 from bucketingest.services.protocol.holder import Guarded
-from bucketingest.storage import NotFound, Storage
+from bucketingest.storage import NotFound, Storage, object_names
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class _Look:
 
     @classmethod
     def at(cls, storage: Storage) -> _Look:
-        names = [info.path.rpartition("/")[2] for info in storage.list_level(TIMELINE_DIRECTORY).objects]
+        names = object_names(storage, TIMELINE_DIRECTORY)
         states: defaultdict[Key, list[Instant]] = defaultdict(list)
         for instant in filter(None, map(Instant.try_parse, names)):
             states[instant.key].append(instant)

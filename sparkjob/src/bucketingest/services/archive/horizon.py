@@ -10,7 +10,7 @@ from typing import Final
 from bucketingest.hudi.errors import InvalidTable, TimelineError
 from bucketingest.hudi.history.writer import Check
 from bucketingest.hudi.naming import OWN_DIRECTORY
-from bucketingest.storage import NotFound, Storage, created
+from bucketingest.storage import NotFound, Storage, created, object_names
 
 HORIZONS: Final = f"{OWN_DIRECTORY}/services/archive"
 KEPT: Final = 3
@@ -52,8 +52,7 @@ def _horizon(storage: Storage, number: int) -> str:
 
 
 def _numbers(storage: Storage) -> list[int]:
-    names = (info.path.rpartition("/")[2] for info in storage.list_level(HORIZONS).objects)
-    return [int(name) for name in names if name.isdecimal()]
+    return [int(name) for name in object_names(storage, HORIZONS) if name.isdecimal()]
 
 
 def _path(number: int) -> str:

@@ -37,7 +37,7 @@ from bucketingest.services.compaction.commit import decided_files, sizes_of
 from bucketingest.services.compaction.records import CompactionJournal, PlanRecord, round_token
 from bucketingest.services.merge.adopted_base import footer_of
 from bucketingest.services.protocol.records import OURS, End
-from bucketingest.storage import NotFound, Storage
+from bucketingest.storage import NotFound, Storage, object_names
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def left_over(storage: Storage, journal: CompactionJournal, ended: Mapping[int, 
         name = parse_data_file_name(info.path.rpartition("/")[2])
         if isinstance(name, BaseFileName) and name.instant in numbers:
             made[name.instant].add(info.path)
-    names = [info.path.rpartition("/")[2] for info in storage.list_level(TIMELINE_DIRECTORY).objects]
+    names = object_names(storage, TIMELINE_DIRECTORY)
     timeline = Timeline.of_file_names(names)
     files = filter(None, map(Instant.try_parse, names))
     completed = Counter(each.request_time for each in files if each.is_completed and each.action == COMMIT)

@@ -163,23 +163,34 @@ class LocalStorage:
         directory = check_prefix(self._root, prefix)
         level = Level()
         start = f"{directory}/" if directory else ""
+        self._scan(directory, lambda entry: self._add(level, start + entry.name, entry))
+        return level
+
+    def names(self, directory: str) -> list[str]:
+        """Names of the files directly in the directory. The system says what each name is, without a look at it."""
+        found: list[str] = []
+        self._scan(
+            check_prefix(self._root, directory), lambda entry: found.append(entry.name) if entry.is_file() else None
+        )
+        return found
+
+    def _scan(self, directory: str, take: Callable[[os.DirEntry[str]], None]) -> None:
+        """Take all that is in the directory, but for unfinished writes."""
         try:
             with os.scandir(self._base + directory) as entries:
                 for entry in entries:
-                    self._add(level, start + entry.name, entry)
+                    if not entry.name.startswith(local_files.STAGED_PREFIX):
+                        take(entry)
         except _ABSENT:
-            return Level()
+            return
         except OSError as error:
             self._fail("list", directory, error)
-        return level
 
     def absolute(self, path: str) -> str:
         """The plain absolute path of the file."""
         return self._base + check_path(self._root, path)
 
     def _add(self, level: Level, path: str, entry: os.DirEntry[str]) -> None:
-        if entry.name.startswith(local_files.STAGED_PREFIX):
-            return
         try:
             if entry.is_dir():
                 if entry.is_symlink() and _leads_back(self._base, path):

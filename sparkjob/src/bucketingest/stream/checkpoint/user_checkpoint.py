@@ -4,7 +4,7 @@ most rolled back to the table's last micro-batch.
 
 from __future__ import annotations
 
-from bucketingest.storage import NotFound, Storage
+from bucketingest.storage import NotFound, Storage, object_names
 from bucketingest.stream.checkpoint.attempts import ROOT, query_id_of
 from bucketingest.stream.checkpoint.text import (
     COMMITS,
@@ -116,8 +116,7 @@ def _whole(root: Storage, commit: int) -> bool:
 
 
 def _numbers(root: Storage, folder: str) -> list[int]:
-    names = (info.path.rpartition("/")[2] for info in root.list_level(folder).objects)
-    return sorted(int(name) for name in names if name.isdigit())
+    return sorted(int(name) for name in object_names(root, folder) if name.isdigit())
 
 
 def _delete(root: Storage, folder: str, numbers: list[int]) -> None:

@@ -35,7 +35,15 @@ from bucketingest.hudi.naming import OWN_DIRECTORY
 from bucketingest.hudi.timeline.commit_metadata import WrittenFile
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.overtaking import Committed
-from bucketingest.storage import ObjectInfo, Storage, create_or_get, created, get_if_there, remove_directories
+from bucketingest.storage import (
+    ObjectInfo,
+    Storage,
+    create_or_get,
+    created,
+    get_if_there,
+    object_names,
+    remove_directories,
+)
 from bucketingest.write.errors import FencedOut, PositionLost, WriteError
 from bucketingest.write.instant_look import LOOK_MAX
 from bucketingest.write.instants.records import (
@@ -352,8 +360,7 @@ class Journal:
         return [int(name) for name in self._names("epoch") if name.isdigit()]
 
     def _names(self, folder: str) -> list[str]:
-        objects = self._storage.list_level(f"{self._root}/{folder}").objects
-        return sorted(info.path.rpartition("/")[2] for info in objects)
+        return sorted(object_names(self._storage, f"{self._root}/{folder}"))
 
     def _epoch_path(self, epoch: int) -> str:
         return f"{self._root}/epoch/{epoch:08d}"
