@@ -11,6 +11,7 @@ import pytest
 from bucketingest.hudi.timeline.instant import CLEAN
 from bucketingest.lease.record import LeaseLost, LeaseOwner
 from bucketingest.lease.table_lease import TableLease
+from bucketingest.services import schedule
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.propose import TableNow
 from bucketingest.services.compaction.records import CompactionJournal, Task
@@ -45,6 +46,20 @@ def test_a_due_compaction_is_done_between_micro_batches() -> None:
     job.pass_time(services, looks=1)
     assert job.compactions == 2
     assert [type(each) for each in job.requests[before:]] == [Propose], "nothing is due"
+
+
+def test_many_commits_make_the_next_clean_and_archival_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every commit lists those on the timeline: in half an hour a pipeline may make 9,000."""
+    monkeypatch.setattr(schedule, "TIDY_AFTER", 4)
+    job = Job(tidies=True)
+    with TableLease.acquire(job.table.storage, LeaseOwner("shop/orders"), wait=timedelta(0)) as lease:
+        job.lease_id = lease.lease_id
+        services = job.services()
+        for places in (range(0), range(2, 4), range(4, 7), range(0)):
+            for at in places:
+                job.attempt.run(offsets(at, at + 1), [row("k0", region="eu", at=at)])
+            job.pass_time(services, looks=2)
+    assert sum(isinstance(each, Tidy) for each in job.requests) == 2, "at the start, and after three commits and one of a compaction"
 
 
 @pytest.mark.parametrize("mode", ["inline", "auto"])

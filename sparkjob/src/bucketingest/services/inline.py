@@ -176,6 +176,7 @@ class InlineServices:
             raise
         self._succeed()
         if isinstance(answer, Looked):
+            self._schedule.looked(self._forward(), answer.commits)
             damage = with_damage(self._report.damage, answer.damaged)
             self._note(backlog=answer.look.backlog, damage=damage)
             self._leave_to_hudi(left_to_hudi(self._policy.mode, answer.foreign))

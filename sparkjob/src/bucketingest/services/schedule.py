@@ -22,7 +22,9 @@ FIRST_LOOK: Final = timedelta(seconds=10)
 LOOK_EVERY: Final = timedelta(minutes=1)
 """Time between two looks at the table, at most."""
 TIDY_EVERY: Final = timedelta(minutes=30)
-"""Time between two cleans."""
+"""Time between two cleans, at most."""
+TIDY_AFTER: Final = 500
+"""Commits between two cleans, at most, as far as looks find them: every commit lists those on the timeline."""
 _PAUSE_MAX: Final = timedelta(minutes=30)
 """After failures."""
 _DEATHS_MAX: Final = 3
@@ -49,6 +51,8 @@ class Schedule:
     """Steps that failed one after the other up to now."""
     given_up: dict[int, str] = field(default_factory=dict)
     """Operations of the compaction that are not tried again, with the reason."""
+    _commits: int | None = None
+    """On the timeline at the first look after the last clean began."""
     _looks_left: int | None = None
     """After `finish`: so many looks follow the next one at once."""
     _deaths: Counter[int] = field(default_factory=Counter)
@@ -92,7 +96,13 @@ class Schedule:
 
     def tidied(self, now: float) -> None:
         """A clean has been begun."""
-        self.next_tidy = now + TIDY_EVERY.total_seconds()
+        self.next_tidy, self._commits = now + TIDY_EVERY.total_seconds(), None
+
+    def looked(self, now: float, commits: int) -> None:
+        """A look found so many commits on the timeline."""
+        self._commits = commits if self._commits is None else self._commits
+        if commits - self._commits >= TIDY_AFTER:
+            self.next_tidy = now
 
     def failed(self, error: BucketIngestError) -> timedelta:
         """A step failed: the pause before the next one. What only another version or a person mends is tried seldom."""

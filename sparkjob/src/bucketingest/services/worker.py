@@ -66,6 +66,8 @@ class Looked:
     """What another writer did lately."""
     clustering: ClusteringLook | None = None
     """Small file groups, where they are merged."""
+    commits: int = 0
+    """On the timeline."""
 
     @property
     def damaged(self) -> tuple[Damaged, ...]:
@@ -92,7 +94,8 @@ class Propose:
         if look.proposal is not None:
             look = replace(look, proposal=look.proposal.without_groups())
         clustering = None if self.clustering is None else self.clustering.look(self.storage, found)
-        return Looked(look, foreign_services(self.storage, now), clustering)
+        commits = len(found.timeline.completed_commits)
+        return Looked(look, foreign_services(self.storage, now), clustering, commits)
 
 
 @dataclass(frozen=True, slots=True)
