@@ -26,6 +26,20 @@ def test_a_promise_to_readers_of_base_files_is_told_with_what_it_costs(command: 
     )
 
 
+def test_a_short_commit_interval_is_told_with_what_it_costs(command: Command, resource_file: Path) -> None:
+    text = resource_file.read_text() + "  commit: {interval: 200ms, trigger: 100ms}\n"
+    resource_file.write_text(text)
+    told = "a commit every 200ms: up to 432,000 a day, each with about 35 requests to the storage (15,120,000)"
+    timeline = "commits stay on the timeline for 24h, which is 432,000 of them, and each commit lists them all"
+    ended = command("validate", resource_file)
+    assert told in ended.out
+    assert timeline in ended.out
+    resource_file.write_text(text + "  services: {clean: {versions: 2}, archive: {retain: 1m}}\n")
+    ended = command("validate", resource_file)
+    assert told in ended.out
+    assert "timeline" not in ended.out
+
+
 def test_a_file_with_a_format_is_told_how_its_messages_are_decoded(command: Command, resource_file: Path) -> None:
     text = resource_file.read_text()
     source = text[text.index("  source:") : text.index("  table:")]

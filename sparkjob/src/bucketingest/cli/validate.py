@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 import typer
 
@@ -21,6 +23,13 @@ from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.spec.errors import SpecError, format_problem
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.quantity import format_duration
+
+
+_SHORT: Final = timedelta(seconds=5)
+_REQUESTS: Final = 35
+"""Of a commit of one micro-batch, with one or two data files."""
+_LONG_TIMELINE: Final = 5_000
+"""Commits. To list so many takes a commit a tenth of a second of processor time."""
 
 
 def validate_files(files: Sequence[Path], unknown_fields: UnknownFields = UnknownFields.REFUSE) -> None:
@@ -56,7 +65,26 @@ def summary(resource: BucketIngest, note: str = "") -> str:
     rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
     places = f"{index.buckets} buckets{rules}" if index.type == "bucket" else "index with a state"
     decoding = f"{_reading(resource)}, {way_of(resource)}{note}" if has_ways(resource) else ""
-    return f"pipeline {resource.pipeline}, table {table.path}, {places}{decoding}{_promise(resource)}"
+    return f"pipeline {resource.pipeline}, table {table.path}, {places}{decoding}{_interval(resource)}{_promise(resource)}"
+
+
+def _interval(resource: BucketIngest) -> str:
+    """What a short commit interval costs."""
+    commit, services = resource.spec.commit, resource.spec.services
+    if commit.mode != "interval" or commit.interval > _SHORT:
+        return ""
+    a_day = timedelta(days=1) // commit.interval
+    told = (
+        f", a commit every {format_duration(commit.interval)}: up to {a_day:,} a day, each with about {_REQUESTS} "
+        f"requests to the storage ({_REQUESTS * a_day:,})"
+    )
+    stays = max(services.archive.retain, services.clean.chosen_retain or timedelta())
+    if services.run and (listed := stays // commit.interval) > _LONG_TIMELINE:
+        told += (
+            f"; commits stay on the timeline for {format_duration(stays)}, which is {listed:,} of them, and each commit "
+            "lists them all: set services.clean.versions, and a shorter services.archive.retain"
+        )
+    return told
 
 
 def _promise(resource: BucketIngest) -> str:

@@ -21,9 +21,9 @@ class Commit(SpecModel):
             "not follow the trigger. checkpoint: one instant per micro-batch."
         ),
     )
-    interval: Annotated[timedelta, DurationText("1s", "1h")] = Field(
+    interval: Annotated[timedelta, DurationText("200ms", "1h")] = Field(
         default=timedelta(seconds=30),
-        description="Time between commits in mode interval; 1s to 1h. Must not be shorter than trigger.",
+        description="Time between commits in mode interval; 200ms to 1h. Must not be shorter than trigger.",
     )
     trigger: Annotated[timedelta | Literal["once"], TriggerText("1h")] = Field(
         default=timedelta(seconds=2),

@@ -103,9 +103,9 @@ class Archive(SpecModel):
         ge=20,
         le=100_000,
     )
-    retain: Annotated[timedelta, DurationText("1h", "8760h")] = Field(
+    retain: Annotated[timedelta, DurationText("1m", "8760h")] = Field(
         default=timedelta(hours=1),
-        description="Time for which a commit stays at least; 1h to 8760h. For readers that follow the table's commits "
+        description="Time for which a commit stays at least; 1m to 8760h. For readers that follow the table's commits "
         "and do not read the archived history.",
     )
 
