@@ -9,14 +9,16 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.catalog.errors import CatalogUnavailable
-from bucketingest.catalog.keeper import COMPARE_EVERY, LOOK_EVERY, CatalogKeeper, CatalogState
+from bucketingest.catalog.keeper import COMPARE_EVERY, LOOK_EVERY, NOTICE_EVERY, CatalogKeeper, CatalogState
 from bucketingest.catalog.sync import HudiTarget
+from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import open_storage
 from bucketingest.storage.errors import NotFound
+from bucketingest.write.open_table import open_table
 from support.catalogs.memory import MemoryCatalog
-from support.catalogs.tables import SyncedTable, rows
+from support.catalogs.tables import rows
 from support.tables.local_writer import LocalWriter
 
 SCHEMA = pa.schema(
@@ -27,13 +29,17 @@ SCHEMA = pa.schema(
 class Job:
     """A job whose commits a test makes."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, *, empty: bool = False) -> None:
         self.now = datetime.now(UTC)
         self.commits = 0
         self.states: list[CatalogState] = []
         self.opened = 0
         self.catalog = MemoryCatalog()
-        self.writer: LocalWriter = SyncedTable(("region",), "").write(base, SCHEMA, ("a",))
+        of = TableDefinition("made", ("id",), ("region",), "at", buckets=1)
+        self.writer = LocalWriter(base, of, SCHEMA)
+        open_table(open_storage(str(base)), of, SCHEMA)
+        if not empty:
+            self.writer.commit(rows(SCHEMA, ("a",)))
         self.storage = open_storage(str(base))
         self.keeper = CatalogKeeper(
             self.storage,
@@ -71,6 +77,32 @@ def test_the_first_look_compares_all_and_later_ones_ask_only_for_what_is_new(job
     job.keeper.step()
     assert job.opened == 2, "a commit without a new partition or column is no reason to ask"
     assert [state.behind_since for state in job.states] == [None] * 3
+
+
+def test_a_commit_is_noticed_at_once_and_the_table_is_looked_at_no_more_often_for_that(tmp_path: Path) -> None:
+    """The first one above all: before, the table has nothing to register."""
+    job = Job(tmp_path, empty=True)
+    job.keeper.step()
+    assert (job.keeper._pause, job.opened) == (NOTICE_EVERY, 0)
+    job.commit("a")
+    job.keeper.step()
+    assert (job.partitions(), job.keeper._pause) == ({"a"}, LOOK_EVERY)
+    job.keeper.step()
+    assert job.keeper._pause == NOTICE_EVERY
+    job.commit("b")
+    job.keeper.step()
+    assert (job.partitions(), job.keeper._pause) == ({"a", "b"}, LOOK_EVERY)
+
+
+def test_another_writers_first_commit_is_found_though_the_job_has_none(tmp_path: Path) -> None:
+    job = Job(tmp_path, empty=True)
+    job.keeper.step()
+    job.writer.commit(rows(SCHEMA, ("a",)))
+    job.keeper.step()
+    assert job.opened == 0
+    job.now += LOOK_EVERY
+    job.keeper.step()
+    assert job.partitions() == {"a"}
 
 
 def test_a_failure_is_reported_with_the_age_of_the_commit_and_tried_again_later(job: Job) -> None:

@@ -21,7 +21,10 @@ from bucketingest.storage.interface import Storage
 
 log = logging.getLogger(__name__)
 
+NOTICE_EVERY: Final = timedelta(seconds=0.5)
+"""How soon a commit is noticed: that asks nobody."""
 LOOK_EVERY: Final = timedelta(seconds=5)
+"""Between two looks at the table, at least."""
 COMPARE_EVERY: Final = timedelta(hours=1)
 """How often the whole list of partitions is compared: what other writers did, and what was missed once."""
 _PAUSE_MAX: Final = timedelta(minutes=5)
@@ -117,10 +120,11 @@ class CatalogKeeper:
         began, commits = self._forward(), self._commits()
         whole = self._clock() >= self._compare_at
         if commits == self._seen and not whole:
-            self._up_to_date_at = began
+            self._up_to_date_at, self._pause = began, NOTICE_EVERY
             return
         state = TableState.read(self._storage)
-        if state is None:
+        if state is None:  # the job's first commit is noticed; another writer's is found by the next look
+            self._seen, self._compare_at, self._pause = commits, self._clock() + LOOK_EVERY, NOTICE_EVERY
             return
         new = tuple(each for each in state.commits if (each.completion_time or "") > self._synced_to)
         if new and self._state.behind_since is None:
@@ -150,7 +154,7 @@ class CatalogKeeper:
     def _failed(self, error: Exception) -> None:
         problem = redacted(str(error) if isinstance(error, CatalogError) else f"{type(error).__name__}: {error}")
         self._state = replace(self._state, failures=self._state.failures + 1, problem=problem)
-        self._pause = min(self._pause * 2, _PAUSE_MAX)
+        self._pause = min(max(self._pause, LOOK_EVERY) * 2, _PAUSE_MAX)
         extra = {"catalog": self._target.label, "reason": problem, "again_in": str(self._pause)}
         log.warning("catalog is not up to date; ingestion goes on", extra=extra)
         self._report(self._state)
