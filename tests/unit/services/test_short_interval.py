@@ -1,0 +1,85 @@
+"""Five commits a second, all day: what a commit lists and asks for does not grow, if table services run as the job's do.
+
+A clock that the test moves; times after which objects go are shortened with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from bucketingest.services.archive.choose import ArchiveRules
+from bucketingest.services.clean.choose import Retention
+from bucketingest.services.clean_and_archive import archive_old, clean
+from bucketingest.services.protocol.holder import Guarded
+from bucketingest.storage.interface import Level, ObjectInfo, Storage
+from bucketingest.write.instants import journal
+from support.storage.dated_storage import DatedStorage
+from support.storage.passing_storage import PassingStorage
+from support.tables.services.compactions import compact
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
+
+INTERVAL = timedelta(seconds=0.2)
+KEPT_FOR = timedelta(seconds=10)
+"""Of the journal: 50 commits. For real 15 minutes, which are 4,500."""
+BETWEEN_SERVICES = 50
+"""Commits. For real 500."""
+ROUNDS = 8
+
+
+class Counted(PassingStorage):
+    """Counts the requests, and the objects that listings have."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.requests = self.listed = 0
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        found = list(super().list(prefix))
+        self.listed += len(found)
+        return iter(found)
+
+    def list_level(self, prefix: str = "") -> Level:
+        level = super().list_level(prefix)
+        self.listed += len(level.objects) + len(level.directories)
+        return level
+
+    def _before_read(self) -> None:
+        self.requests += 1
+
+    def _change(self, path: str, act: object) -> None:
+        self.requests += 1
+        super()._change(path, act)  # type: ignore[arg-type] # as it is given
+
+
+def test_a_commit_costs_the_same_at_the_end_of_a_long_run_as_at_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "KEPT_FOR", KEPT_FOR)
+    now = datetime.now(UTC)
+
+    def clock() -> datetime:
+        return now
+
+    table = TestTable()
+    table.storage = DatedStorage(table.storage, clock)
+    counted = Counted(table.storage)
+    attempt = table.attempt(counted, clock=clock)
+    guarded = Guarded(table.storage, clock=clock)
+    costs = []
+    at = 0
+    for _ in range(ROUNDS):
+        counted.requests = counted.listed = 0
+        for _commit in range(BETWEEN_SERVICES):
+            now += INTERVAL
+            attempt.run(offsets(at, at + 1), [row(f"k{at % 5}", at=at)])
+            at += 1
+        costs.append((counted.requests / BETWEEN_SERVICES, counted.listed / BETWEEN_SERVICES))
+        compact(table.storage)
+        clean(guarded, Retention(versions=1))
+        archive_old(guarded, ArchiveRules(min_age=timedelta(seconds=2)))
+    (requests, listed), (requests_at_end, listed_at_end) = costs[ROUNDS // 2 - 1], costs[-1]
+    assert requests_at_end <= requests * 1.05, costs
+    assert listed_at_end <= listed * 1.05, costs
+    assert len(table.timeline().instants) < 3 * BETWEEN_SERVICES
