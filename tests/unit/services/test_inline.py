@@ -59,7 +59,7 @@ def test_many_commits_make_the_next_clean_and_archival_due(monkeypatch: pytest.M
             for at in places:
                 job.attempt.run(offsets(at, at + 1), [row("k0", region="eu", at=at)])
             job.pass_time(services, looks=2)
-    assert sum(isinstance(each, Tidy) for each in job.requests) == 2, "at the start, and after three commits and one of a compaction"
+    assert sum(isinstance(each, Tidy) for each in job.requests) == 2, "at the start, and after four commits"
 
 
 @pytest.mark.parametrize("mode", ["inline", "auto"])

@@ -1,4 +1,4 @@
-"""Five commits a second, all day: what a commit lists and asks for does not grow, if table services run as the job's do.
+"""Five commits a second, all day: what a commit lists and asks for does not grow if table services run as the job's do.
 
 A clock that the test moves; times after which objects go are shortened with it.
 """

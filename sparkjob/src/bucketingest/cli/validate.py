@@ -81,8 +81,8 @@ def _interval(resource: BucketIngest) -> str:
     stays = max(services.archive.retain, services.clean.chosen_retain or timedelta())
     if services.run and (listed := stays // commit.interval) > _LONG_TIMELINE:
         told += (
-            f"; commits stay on the timeline for {format_duration(stays)}, which is {listed:,} of them, and each commit "
-            "lists them all: set services.clean.versions, and a shorter services.archive.retain"
+            f"; commits stay on the timeline for {format_duration(stays)}, which is {listed:,} of them, and each "
+            "commit lists them all: set services.clean.versions, and a shorter services.archive.retain"
         )
     return told
 
