@@ -24,7 +24,6 @@ from bucketingest.spec.errors import SpecError, format_problem
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.quantity import format_duration
 
-
 _SHORT: Final = timedelta(seconds=5)
 _REQUESTS: Final = 35
 """Of a commit of one micro-batch, with one or two data files."""
@@ -65,7 +64,9 @@ def summary(resource: BucketIngest, note: str = "") -> str:
     rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
     places = f"{index.buckets} buckets{rules}" if index.type == "bucket" else "index with a state"
     decoding = f"{_reading(resource)}, {way_of(resource)}{note}" if has_ways(resource) else ""
-    return f"pipeline {resource.pipeline}, table {table.path}, {places}{decoding}{_interval(resource)}{_promise(resource)}"
+    return (
+        f"pipeline {resource.pipeline}, table {table.path}, {places}{decoding}{_interval(resource)}{_promise(resource)}"
+    )
 
 
 def _interval(resource: BucketIngest) -> str:
