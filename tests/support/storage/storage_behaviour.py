@@ -251,9 +251,9 @@ class StorageBehaviour:
     def test_names_are_those_of_the_objects_directly_in_the_directory(self, storage: Storage) -> None:
         for path in ("a/1", "a/2", "a/b/3", "e"):
             storage.create(path, b"")
-        assert object_names(storage, "") == ["e"]
+        assert object_names(storage, "") == ("e",)
         assert sorted(object_names(storage, "a")) == ["1", "2"]
-        assert object_names(storage, "absent") == object_names(storage, "e") == []
+        assert object_names(storage, "absent") == object_names(storage, "e") == ()
 
     def test_an_absent_directory_is_empty(self, storage: Storage) -> None:
         storage.create("object", b"")

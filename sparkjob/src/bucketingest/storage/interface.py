@@ -131,7 +131,7 @@ class SkippingStorage(Storage, Protocol):
 class NamingStorage(Storage, Protocol):
     """A storage that lists names for less than it costs to list sizes and times too, which are a look at each file."""
 
-    def names(self, directory: str) -> list[str]:
+    def names(self, directory: str) -> tuple[str, ...]:
         """As ``object_names`` has them."""
         ...
 
@@ -169,8 +169,8 @@ def remove_directories(storage: Storage, prefix: str) -> None:
         storage.remove_empty_directories(prefix)
 
 
-def object_names(storage: Storage, directory: str) -> list[str]:
+def object_names(storage: Storage, directory: str) -> tuple[str, ...]:
     """Names of the objects directly in the directory, without their sizes and times. An absent one is empty."""
     if isinstance(storage, NamingStorage):
         return storage.names(directory)
-    return [info.path.rpartition("/")[2] for info in storage.list_level(directory).objects]
+    return tuple(info.path.rpartition("/")[2] for info in storage.list_level(directory).objects)

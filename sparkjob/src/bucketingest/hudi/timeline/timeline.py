@@ -36,7 +36,7 @@ class Timeline:
     @classmethod
     def load(cls, storage: Storage) -> Self:
         """Read the active timeline with one listing of `.hoodie/timeline`; no file is opened."""
-        return cls._of(tuple(object_names(storage, TIMELINE_DIRECTORY)))
+        return cls._of(object_names(storage, TIMELINE_DIRECTORY))
 
     @classmethod
     def of_file_names(cls, names: Iterable[str]) -> Self:

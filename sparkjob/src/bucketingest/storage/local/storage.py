@@ -166,13 +166,16 @@ class LocalStorage:
         self._scan(directory, lambda entry: self._add(level, start + entry.name, entry))
         return level
 
-    def names(self, directory: str) -> list[str]:
+    def names(self, directory: str) -> tuple[str, ...]:
         """Names of the files directly in the directory. The system says what each name is, without a look at it."""
-        found: list[str] = []
-        self._scan(
-            check_prefix(self._root, directory), lambda entry: found.append(entry.name) if entry.is_file() else None
-        )
-        return found
+        found: dict[str, None] = {}
+
+        def take(entry: os.DirEntry[str]) -> None:
+            if entry.is_file():
+                found[entry.name] = None
+
+        self._scan(check_prefix(self._root, directory), take)
+        return tuple(found)
 
     def _scan(self, directory: str, take: Callable[[os.DirEntry[str]], None]) -> None:
         """Take all that is in the directory, but for unfinished writes."""
