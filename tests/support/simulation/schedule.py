@@ -263,8 +263,8 @@ class Schedule:
                 world.run(lambda: None)
                 finished = self._lives.is_finished
         table = self._table.snapshot
-        # What another writer left pending keeps all that is newer: only Hudi's next start ends it.
-        if not world.violations and not table.instants.pending:
+        # What another writer left pending, a rollback too, keeps all that is newer: only Hudi's next start ends it.
+        if not world.violations and not table.instants.pending and not table.instants.pending_rollbacks:
             taken = (table.instants.rolled_back | self._table.overtaken) & table.instants.completed.keys()
             names = {table.instants.completed[time].extra.get("bucketingest.pipeline") for time in taken}
             for found in overdue(table, quiet, waits=bool(names - {None, self._lives.spec.pipeline})):

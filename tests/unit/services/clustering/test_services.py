@@ -14,11 +14,14 @@ import pytest
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, load_file_view
 from bucketingest.hudi.table.table import StateRules
+from bucketingest.hudi.timeline.instant import REPLACE_COMMIT
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.index.state import loading
 from bucketingest.index.state.key_columns import keys_of_rows
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import archive_old, archive_plan, clean, held_back
+from bucketingest.services.clustering import propose
 from bucketingest.services.clustering.execute import ClusteringExecutor
 from bucketingest.services.clustering.inline import InlineClustering, MakeBaseFiles
 from bucketingest.services.clustering.records import ClusteringJournal
@@ -116,6 +119,28 @@ def test_replaced_files_stay_as_long_as_readers_may_read_them(given: Scattered) 
     assert old <= there()
     clean(guarded, Retention(retain=timedelta()))
     assert old.isdisjoint(there())
+    given.unchanged()
+
+
+def test_replaced_files_go_whose_newest_log_files_completed_after_the_time_of_the_clustering(given: Scattered) -> None:
+    old = given.groups["eu"]
+    given.table.attempt().run(offsets(8, 9), [row(f"k{number}", at=9) for number in range(5)])
+    given.rows = snapshot(given.storage)
+    newest = given.table.timeline().completed_commits[-1]
+    done = parse_time(newest.completion_time or "")
+    count = round((done - parse_time(newest.request_time)) / timedelta(milliseconds=1))
+    used = {format_time(done - timedelta(milliseconds=back)) for back in range(1, count)}
+    with patch.object(propose, "claimed", lambda _: used):  # by other pipelines
+        cluster(given.storage)
+    (clustering,) = (each for each in given.table.timeline().completed_commits if each.action == REPLACE_COMMIT)
+    assert clustering.request_time < newest.request_time
+    given.unchanged()
+    given.table.attempt().run(offsets(9, 10), [row("k0", at=10)])
+    given.rows = snapshot(given.storage)
+    guarded = Guarded(given.storage, nullcontext, lambda: None)
+    assert clean(guarded, Retention(retain=timedelta())).choice.kept == ()
+    there = {group.file_id for group in view_of(given)}
+    assert old.isdisjoint(there)
     given.unchanged()
 
 

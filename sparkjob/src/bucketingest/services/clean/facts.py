@@ -42,7 +42,7 @@ class Superseder:
     base_files: frozenset[str]
     """Paths, relative to the table's root, that its commit names."""
     added: frozenset[str] = frozenset()
-    """Paths of log files that it merged though its plan does not name them."""
+    """Paths of log files that it merged, though no plan names them or they completed after its completion time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from bucketingest.services.clustering.commit import (
     decided_stats,
     hindrance,
     is_cleaned,
+    later_log_files,
     missing_file,
     written_since,
 )
@@ -184,7 +185,8 @@ class ClusteringHolder(ServiceHolder[ClusteringPlan]):
         if (missing := missing_file(self._storage, stats)) is not None:
             return None, f"{missing} is missing"
         replaced = frozenset().union(*(each.replaced for each, _ in chosen))
-        return CommitDecision(plan.completion_time, clustering_commit(plan, stats, replaced)), ""
+        content = clustering_commit(plan, stats, replaced, later_log_files(timeline, plan))
+        return CommitDecision(plan.completion_time, content), ""
 
     def _complete(self, plan: ClusteringPlan, decided: CommitDecision, content: bytes) -> None:
         """Requested, inflight and completed: of the two possible contents the first one stays."""

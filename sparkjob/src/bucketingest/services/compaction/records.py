@@ -26,8 +26,8 @@ _CHUNKS: Final = 64
 """Chunks that a plan has if it has so many operations: executors share the work by chunks."""
 
 ADDED: Final = "bucketingest.added"
-"""Key of a commit's extra metadata: paths of the log files that it merged besides those of its plan, one a line. A
-clean deletes a slice only if it knows that each of its log files was merged.
+"""Key of a commit's extra metadata: paths of the log files that it merged besides those of its plan, or that completed
+after its completion time, one a line. A clean deletes a slice only if it knows that each of its log files was merged.
 """
 
 

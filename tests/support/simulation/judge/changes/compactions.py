@@ -83,9 +83,11 @@ class Compactions:
         before = max(older, key=lambda file: file.instant, default=None)
         # A base file whose plan came later, without lock, may lack rows of logs that this compaction's plan names.
         planned = inputs_of(instants.plans.get(base.instant, {}))
-        deleted = (path for path in planned if path not in self._table.objects and base.group[1] in path)
+        deleted = [path for path in planned if path not in self._table.objects and base.group[1] in path]
         if any(path.endswith(FOREIGN_TOKEN) for path in deleted):
             return  # a rollback of another writer's instant, which completed meanwhile, deleted it
+        if any(file is not None and file.instant in self._table.overtaken for file in map(data_file, deleted)):
+            return  # a clean of the whole partition deleted it: its rows come again, and the merge of both is right
         logs = []
         for log in files:
             done = None if log.is_base else instants.completion_time(log.instant)
