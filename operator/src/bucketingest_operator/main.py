@@ -25,8 +25,26 @@ from bucketingest_operator.wiring import Operator, Options
 log = logging.getLogger(__name__)
 
 PREFIX: Final = "BUCKETINGEST_"
-MAX_RESTARTS: Final = 10
-WEBHOOK_PORT: Final = 9811
+_OPTIONS: Final[tuple[tuple[str, str, str | int | None, str], ...]] = (
+    ("job-settings", "FILE", None, "YAML with settings of all jobs"),
+    ("listen", "HOST:PORT", ":9810", "address of /healthz, /readyz and /metrics (default: %(default)s)"),
+    ("leader-election-namespace", "NAMESPACE", None, "namespace of the Lease (default: the namespace of this pod)"),
+    (
+        "leader-election-name",
+        "NAME",
+        LEASE_NAME,
+        "name of the Lease; operators that watch different namespaces need different ones (default: %(default)s)",
+    ),
+    ("max-restarts", "N", 10, "restarts at the same time after changed specs or annotations (default: %(default)s)"),
+    (
+        "webhook-certificate",
+        "FOLDER",
+        None,
+        "serve the validating webhook with tls.crt and tls.key of this folder (default: no webhook)",
+    ),
+    ("webhook-port", "PORT", 9811, "port of the webhook, on all addresses (default: %(default)s)"),
+)
+"""Options with one value: name, what it is, default, help."""
 
 
 def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -41,47 +59,11 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="NAMESPACE",
         help="watch only this namespace; may be repeated, or be a comma-separated list; default: the whole cluster",
     )
-    parser.add_argument(
-        "--job-settings", metavar="FILE", default=env.get("JOB_SETTINGS"), help="YAML with settings of all jobs"
-    )
-    parser.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        default=env.get("LISTEN", ":9810"),
-        help="address of /healthz, /readyz and /metrics (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--leader-election-namespace",
-        metavar="NAMESPACE",
-        default=env.get("LEADER_ELECTION_NAMESPACE"),
-        help="namespace of the Lease (default: the namespace of this pod)",
-    )
-    parser.add_argument(
-        "--leader-election-name",
-        metavar="NAME",
-        default=env.get("LEADER_ELECTION_NAME", LEASE_NAME),
-        help="name of the Lease; operators that watch different namespaces need different ones (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--max-restarts",
-        type=int,
-        metavar="N",
-        default=env.get("MAX_RESTARTS", str(MAX_RESTARTS)),
-        help="restarts at the same time after changed specs or annotations (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--webhook-certificate",
-        metavar="FOLDER",
-        default=env.get("WEBHOOK_CERTIFICATE"),
-        help="serve the validating webhook with tls.crt and tls.key of this folder (default: no webhook)",
-    )
-    parser.add_argument(
-        "--webhook-port",
-        type=int,
-        metavar="PORT",
-        default=env.get("WEBHOOK_PORT", str(WEBHOOK_PORT)),
-        help="port of the webhook, on all addresses (default: %(default)s)",
-    )
+    for name, what, default, words in _OPTIONS:
+        given = env.get(name.replace("-", "_").upper(), default)
+        parser.add_argument(
+            f"--{name}", metavar=what, type=int if isinstance(default, int) else str, default=given, help=words
+        )
     parser.add_argument(
         "--may-uninstall",
         action="store_true",
