@@ -32,6 +32,9 @@ PORT: Final = 19811
 NAMESPACE: Final = "memory"
 CONFIG_MAPS_LARGE, PODS_LARGE, LARGE_BYTES = 500, 300, 250_000
 _AT_ONCE: Final = 8
+_SCRAPE_SECONDS: Final = 30.0
+"""As Prometheus does: a scrape of 5,000 takes a second of a core, and the operator needs it for passes."""
+_SETTLING_SECONDS: Final = 1200.0
 _SUSPENDED: Final = re.compile(r'^bucketingest_resource_phase\{.*phase="Suspended"\} 1$', re.MULTILINE)
 _OTHERS: Final = "00000000-0000-4000-8000-000000000000"
 
@@ -151,9 +154,9 @@ def _memory_of(process: int) -> dict[str, float]:
 
 async def _until_settled(resources: int) -> int:
     """Wait until each resource has its status; returns the bytes of the last of four scrapes."""
-    async with asyncio.timeout(1200), aiohttp.ClientSession() as http:
+    async with asyncio.timeout(_SETTLING_SECONDS), aiohttp.ClientSession() as http:
         while True:
-            await asyncio.sleep(5)
+            await asyncio.sleep(_SCRAPE_SECONDS)
             with suppress(aiohttp.ClientError):
                 text = await _scrape(http)
                 leads = "\nbucketingest_operator_leader 1.0\n" in text
