@@ -22,11 +22,11 @@ from bucketingest.storage import Storage, open_storage
 from support.catalogs.glue_server import running_glue
 from support.catalogs.lake_run import LakeRun
 from support.catalogs.metastore import Metastore, running_metastore
-from support.catalogs.proxy import Proxy
 from support.catalogs.record import RECORDED
 from support.catalogs.tables import SCHEMA, TABLES, SyncedTable, registered
 from support.jobs.command_process import CommandProcess
 from support.oracle.environment import OracleEnvironment
+from support.proxy import Proxy
 
 
 @pytest.fixture(scope="module")

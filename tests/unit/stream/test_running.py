@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 from py4j.protocol import Py4JNetworkError
 
+from bucketingest.lease.record import LeaseLost
 from bucketingest.stream.errors import InvalidTransform, JvmFailed, SourceUnreachable
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.report.board import ProgressBoard
@@ -64,7 +65,7 @@ def test_a_table_that_was_rolled_back_while_idle_ends_the_micro_batch_that_waits
         return next(starts)
 
     starter = cast(Any, SimpleNamespace(function=function, start=start, once=False, topics=None))
-    running = RunningIngest(starter, cast(Any, SimpleNamespace(release=lambda: None)))
+    running = RunningIngest(starter, cast(Any, SimpleNamespace(release=lambda: None, refuse_taken=lambda: None)))
 
     assert running.wait(60)
     assert queries[0].call_ended, "stop waits for the call, so the call must not wait for the stopping thread"
@@ -147,3 +148,13 @@ def test_the_jvm_is_gone(error: Exception) -> None:
 def test_a_full_disk_is_named_as_what_it_is() -> None:
     with pytest.raises(OSError, match="No space left"):
         running(OSError(28, "No space left on device")).wait()
+
+
+def test_a_job_whose_table_another_one_took_ends_though_its_micro_batch_waits_for_executors_that_are_gone() -> None:
+    starter, lease = MagicMock(), MagicMock()
+    starter.start.return_value.awaitTermination.return_value = False
+    starter.function.busy.acquire.return_value = False
+    lease.refuse_taken.side_effect = LeaseLost("another job took the table")
+    with pytest.raises(LeaseLost):
+        RunningIngest(starter, lease).wait(0.2)
+    lease.release.assert_called_once_with()

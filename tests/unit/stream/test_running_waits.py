@@ -85,8 +85,13 @@ def running(
             raise each
         return each
 
-    starter = SimpleNamespace(function=function, start=start, once=once, topics=topics, coordinator=coordinator)
-    return RunningIngest(cast(Any, starter), cast(Any, SimpleNamespace(release=lambda: None))), coordinator
+    pipeline = SimpleNamespace(checkpoint_directory=lambda: "/c")
+    starter = SimpleNamespace(
+        function=function, start=start, once=once, topics=topics, coordinator=coordinator, pipeline=pipeline
+    )
+    return RunningIngest(
+        cast(Any, starter), cast(Any, SimpleNamespace(release=lambda: None, refuse_taken=lambda: None))
+    ), coordinator
 
 
 def test_a_query_that_ended_because_kafka_is_away_starts_again_when_it_answers() -> None:

@@ -148,8 +148,7 @@ class TableLease:
         """Raise LeaseLost unless the lease stays valid for at least `margin`, ClockError if the clocks of this machine
         and of the storage differ: each renewal compares them. No I/O.
         """
-        if self._lost is not None:
-            raise LeaseLost(self._lost)
+        self.refuse_taken()
         left = self._held.usable_until - self._times.monotonic()
         if left < margin.total_seconds() or left <= 0:
             raise LeaseLost(
@@ -159,11 +158,15 @@ class TableLease:
             )
         self._store_clock.check()
 
+    def refuse_taken(self) -> None:
+        """Raise LeaseLost if a renewal found that another job has the table. No I/O."""
+        if self._lost is not None:
+            raise LeaseLost(self._lost)
+
     def renew(self) -> None:
         """Renew once; the thread does this. Raises LeaseLost if another job took the table, StorageError."""
         with self._changing:
-            if self._lost is not None:
-                raise LeaseLost(self._lost)
+            self.refuse_taken()
             if self._pending is None:
                 number = self._held.number + 1
                 self._record, self._pending = _next_step(number, self._record, self._owner, self._times)

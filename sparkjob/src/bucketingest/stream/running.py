@@ -84,7 +84,8 @@ class RunningIngest:
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until the query has ended; False if it has not after the time-out.
 
-        Raises the error that ended it: a BucketIngestError as it was raised, QueryFailed for everything else.
+        Raises the error that ended it: a BucketIngestError as it was raised, QueryFailed for everything else. LeaseLost
+        at once when another job took the table: a micro-batch may wait for ever, as for executors that are gone.
         """
         try:
             ended = self._wait(None if timeout_seconds is None else time.monotonic() + timeout_seconds)
@@ -111,6 +112,7 @@ class RunningIngest:
     def _wait(self, deadline: float | None) -> bool:
         while deadline is None or time.monotonic() < deadline:
             try:
+                self._lease.refuse_taken()
                 if self._has_ended_for_good():
                     return True
             except SourceUnreachable as error:
@@ -265,7 +267,7 @@ class RunningIngest:
         message, cause = essence(failure or error)
         details = f"{failure}\n{error}"
         if failure is None:
-            unwritable = checkpoint_failure(details, self._starter.pipeline.checkpoint_directory())
+            unwritable = checkpoint_failure(error, self._starter.pipeline.checkpoint_directory())
             if unwritable is not None:
                 raise unwritable from error
         failed = QueryFailed(f"the query ended with an error: {message}", cause, details)

@@ -2,7 +2,7 @@
 
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark.errors import PySparkValueError
+from pyspark.errors import PySparkValueError, StreamingQueryException
 
 from bucketingest.cli.exit_code_of_error import exit_code
 from bucketingest.exit_codes import ExitCode
@@ -33,6 +33,12 @@ def test_of_a_python_traceback_the_last_line_counts() -> None:
     )
 
 
+def ended_with(stack: str) -> StreamingQueryException:
+    error = StreamingQueryException(f"[STREAM_FAILED] Query terminated: {stack.partition(chr(10))[0]}")
+    vars(error)["_stackTrace"] = stack  # as PySpark's captured errors have it
+    return error
+
+
 IN_A_CHECKPOINT = "\tat org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog.write(X.scala:1)\n"
 
 
@@ -45,7 +51,7 @@ IN_A_CHECKPOINT = "\tat org.apache.spark.sql.execution.streaming.checkpointing.H
     ],
 )
 def test_a_checkpoint_that_cannot_be_written_is_named(said: str, code: ExitCode) -> None:
-    error = checkpoint_failure(f"[STREAM_FAILED] Query terminated: {said}\n{IN_A_CHECKPOINT}", "/c")
+    error = checkpoint_failure(ended_with(f"{said}\n{IN_A_CHECKPOINT}"), "/c")
     assert error is not None
     assert str(error).startswith("/c: Spark cannot write its checkpoint: ")
     assert exit_code(error) is code
@@ -53,7 +59,7 @@ def test_a_checkpoint_that_cannot_be_written_is_named(said: str, code: ExitCode)
 
 @pytest.mark.parametrize("said", [f"java.lang.IllegalStateException: x\n{IN_A_CHECKPOINT}", "No space left on device"])
 def test_what_is_not_about_a_checkpoint_is_left(said: str) -> None:
-    assert checkpoint_failure(said, "/c") is None, "such as Spark's scratch disk"
+    assert checkpoint_failure(ended_with(said), "/c") is None, "such as Spark's scratch disk"
 
 
 def test_of_javas_causes_the_last_counts() -> None:

@@ -14,6 +14,7 @@ import pyspark
 import pyspark.worker
 import pytest
 from pyspark import SparkContext, accumulators, daemon
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.column import Column
@@ -21,6 +22,7 @@ from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
 from bucketingest.stream.spark import conf
+from bucketingest.stream.spark.failures import _CHECKPOINTS
 
 JARS = Path(pyspark.__file__).parent / "jars"
 
@@ -70,7 +72,11 @@ def test_the_gateway_is_kept_in_the_class(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("module", "function", "attribute"),
-    [("spark.jvm", launch_gateway, "proc"), ("spark.executors", SparkContext._do_init, "_jsc")],
+    [
+        ("spark.jvm", launch_gateway, "proc"),
+        ("spark.executors", SparkContext._do_init, "_jsc"),
+        ("spark.failures", CapturedException.__init__, "_stackTrace"),
+    ],
 )
 def test_the_attribute_is_set(module: str, function: Callable[..., object], attribute: str) -> None:
     assert attribute in function.__code__.co_names, depends(module)
@@ -81,6 +87,11 @@ def test_columns_and_frames_wrap_objects_of_the_jvm() -> None:
     assert Column(there)._jc is there, depends("spark.arrow_map")
     frame = DataFrame(there, SimpleNamespace(_sc=None))  # type: ignore[arg-type]
     assert frame._jdf is there, depends("spark.arrow_map and source.traced")
+
+
+def test_the_code_that_writes_checkpoints_is_in_its_package() -> None:
+    writer = f"{_CHECKPOINTS.replace('.', '/')}HDFSMetadataLog.class"
+    assert in_jar("spark-sql", writer), depends("spark.failures")
 
 
 def test_workers_know_the_kind_of_function() -> None:

@@ -59,16 +59,18 @@ def essence(error: BaseException) -> tuple[str, str | None]:
     return _cut(first if known else f"{type(error).__name__}: {first}"), None
 
 
-def checkpoint_failure(details: str, url: str) -> StorageError | None:
+def checkpoint_failure(error: BaseException, url: str) -> StorageError | None:
     """Why Spark could not write its checkpoint at this URL: a full disk, or one that it may not write to. Pure.
 
-    Java's error for the first names no path, and for the second a temporary file's.
+    Java's error for the first names no path, and for the second a temporary file's. Only the stack, which PySpark's
+    message leaves out, says what Spark was doing.
     """
-    if _CHECKPOINTS not in details:
+    stack = str(getattr(error, "_stackTrace", ""))
+    if _CHECKPOINTS not in stack:
         return None
-    if found := _NO_ROOM.search(details):
+    if found := _NO_ROOM.search(stack):
         return StorageUnavailable(f"{url}: Spark cannot write its checkpoint: {found[0]}; make room on this disk")
-    if found := _NO_RIGHT.search(details):
+    if found := _NO_RIGHT.search(stack):
         return AccessDenied(f"{url}: Spark cannot write its checkpoint: {found[0]}; let this user write there")
     return None
 
