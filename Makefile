@@ -142,6 +142,12 @@ turns: $(READY) java oracle ## Hudi's Spark writer and ours in turns on one tabl
 	PYTHONPATH=tests $(BIN)/python -m turns $(if $(STEPS),--steps $(STEPS)) $(if $(SEED),--seed $(SEED)) \
 	  $(if $(FOLDER),--folder $(FOLDER)) $(if $(MINUTES),--minutes $(MINUTES)) $(TURNS_ARGS)
 
+# DATABASE: postgresql or mariadb; LOOKS: how often all is compared; KILLS, TRANSACTIONS: between two looks; SEED repeats a run.
+.PHONY: mirror
+mirror: $(READY) java connectors kafka-broker debezium databases oracle ## mirror a database by Debezium under kills, every row compared (DATABASE=mariadb LOOKS=20 KILLS=3)
+	PYTHONPATH=tests:tools $(BIN)/python -m mirror $(if $(DATABASE),--database $(DATABASE)) $(if $(LOOKS),--looks $(LOOKS)) \
+	  $(if $(KILLS),--kills $(KILLS)) $(if $(TRANSACTIONS),--transactions $(TRANSACTIONS)) $(if $(SEED),--seed $(SEED)) $(MIRROR_ARGS)
+
 ##@ Measure it
 
 # REPEATS, ROWS, CASES (names, or all), NAME of the result files; BENCH_ARGS: see `python -m bench --help`.

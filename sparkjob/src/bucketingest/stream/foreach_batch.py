@@ -7,10 +7,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from bucketingest.decode.debezium.events import SourceTruncated, TruncatedAt
+from bucketingest.decode.kafka.message import OFFSET
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.registry.errors import GaveWay
 from bucketingest.services.inline import InlineServices
@@ -37,9 +41,10 @@ from bucketingest.stream.topics.reading import TopicPositions
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
-from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.instants.source_range import SourceRange, kafka_offsets
 from bucketingest.write.open_table import OpenTable
 from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.emptied import slices_to_empty
 from bucketingest.write.rows.write_status import WriteStatus
 
 log = logging.getLogger(__name__)
@@ -47,6 +52,12 @@ log = logging.getLogger(__name__)
 _LOCK_POLL_SECONDS: Final = 0.1
 _ROUNDS_MAX: Final = 3
 """How often a micro-batch is written, each time in a new instant, before the query fails."""
+
+
+_NOT_IN_ORDER: Final = (
+    "the source's table was truncated (op t), and its topic has several partitions: nothing says which of their "
+    "messages are older. Give the topic one partition, or set format.envelope.truncate to deadLetter"
+)
 
 
 class StopRequested(Exception):
@@ -222,13 +233,26 @@ class MicroBatchFunction:
         self, rows: DataFrame | FileBatch, assignment: Assignment, source_range: SourceRange
     ) -> Sequence[WriteStatus]:
         self.board.batch_started(assignment.instant_time, source_range)
-        statuses = self._written(rows, self._plan(assignment))
+        statuses = self._written(rows, self._plan(assignment), len(kafka_offsets(source_range.end) or ()))
         if isinstance(self._positions, TopicPositions):
             self._positions.confirm(source_range)
         self.board.written(statuses)
         return statuses
 
-    def _written(self, rows: DataFrame | FileBatch, plan: WritePlan) -> Sequence[WriteStatus]:
+    def _written(self, rows: DataFrame | FileBatch, plan: WritePlan, partitions: int) -> Sequence[WriteStatus]:
+        while True:
+            try:
+                return self._written_as(rows, plan)
+            except TruncatedAt as found:  # before anything was written
+                assert isinstance(rows, DataFrame), "files have no events"
+                if partitions > 1:
+                    raise SourceTruncated(_NOT_IN_ORDER) from found
+                log.warning("the source was truncated: all older rows are deleted", extra={"offset": found.offset})
+                rows = rows.where(F.col(OFFSET) > found.offset)
+                files = slices_to_empty(self._opened.storage, plan.instant_time, plan.sequence)
+                plan = replace(plan, emptied=files)
+
+    def _written_as(self, rows: DataFrame | FileBatch, plan: WritePlan) -> Sequence[WriteStatus]:
         if isinstance(rows, FileBatch):
             assert self._files is not None, "only the source of files has batches of them"
             statuses = self._files.write(rows, plan)
@@ -246,7 +270,8 @@ class MicroBatchFunction:
     def _written_by(self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder | None) -> Sequence[WriteStatus]:
         if decoder is not None and self._shape.on_arrow:
             try:
-                written = None if self._topics is None else self._topics.write(rows, plan, decoder)
+                topics = self._topics if plan.emptied is None else None  # they read whole ranges of offsets
+                written = None if topics is None else topics.write(rows, plan, decoder)
                 statuses = write_micro_batch(rows, plan, decoder) if written is None else written
             except LeftToSpark as doubt:  # nothing is written; the same rows are in doubt each time
                 log.warning("a micro-batch is left to Spark's SQL", extra={"reason": str(doubt)})

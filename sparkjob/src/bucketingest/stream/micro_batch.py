@@ -7,7 +7,9 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -16,11 +18,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from bucketingest.decode.debezium.events import TruncatedAt
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS, read
 from bucketingest.decode.sql.nodes import RowsInDoubt
+from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.stream.source.messages import MessageDecoder, pack_counting, pack_messages, refused_messages
 from bucketingest.stream.source.scanned_topics import ranges_of
@@ -31,6 +35,7 @@ from bucketingest.write.moving.key_owner import own_keys
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.dead_letter_writer import write_dead_letters
+from bucketingest.write.rows.emptied import deletes_of
 from bucketingest.write.rows.shuffle import SHUFFLE_DDL, SHUFFLE_ORDER, pack
 from bucketingest.write.rows.write_status import STATUS_DDL, WriteStatus, statuses_from_arrow
 
@@ -83,6 +88,10 @@ def write_traced(rows: DataFrame, traced: Callable[[], DataFrame], plan: WritePl
 
 def write_packed(packed: DataFrame, plan: WritePlan) -> list[WriteStatus]:
     """Write rows that are packed as the shuffle's messages. Raises as `write_micro_batch` does."""
+    if plan.emptied:  # as tasks before all others: so each delete is older than a row of the micro-batch
+        files, plan = plan.emptied, replace(plan, emptied=None)
+        tasks = packed.sparkSession.range(0, len(files), 1, min(len(files), plan.tasks))
+        packed = map_in_arrow(tasks, _pack_deletes(plan, files), SHUFFLE_DDL).unionAll(packed)
     if plan.is_global:
         packed = map_in_arrow(_shuffled(packed, plan), _own(plan), SHUFFLE_DDL)
     return _collect(map_in_arrow(_shuffled(packed, plan), _write(plan), STATUS_DDL))
@@ -153,6 +162,15 @@ def _pack_topics(plan: WritePlan, decoder: MessageDecoder, client: Client, range
     return stage
 
 
+def _pack_deletes(plan: WritePlan, files: Sequence[FileSlice]) -> Stage:
+    def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        deletes = chain.from_iterable(deletes_of(files[number], plan) for number in numbers)
+        yield from pack(deletes, plan, current_task())
+
+    return stage
+
+
 def drain(batches: Iterable[pa.RecordBatch]) -> None:
     """Take a task's one row, which says nothing; Spark ends a worker that leaves something unread."""
     for _ in batches:
@@ -197,6 +215,8 @@ def _collect(statuses: DataFrame) -> list[WriteStatus]:
             raise PartitionsNotLoaded.of_text(why) from error
         if (why := raised(error, TopicInDoubt)) is not None:
             raise TopicInDoubt(why) from error
+        if (why := raised(error, TruncatedAt)) is not None:
+            raise TruncatedAt(int(why)) from error
         if (why := raised(error, RowsInDoubt)) is not None:
             raise LeftToSpark(why) from error
         raise

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.hudi.table.layout_warnings import BlockChoice
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.bucket_index import FileIds
@@ -49,6 +50,8 @@ class WritePlan:
     """The partitions that the table has: they have their partition metadata and are routed evenly."""
     room: PathRoom = UNBOUNDED
     """How long paths in the table may be: a row whose partition needs a longer one is rejected."""
+    emptied: tuple[FileSlice, ...] | None = None
+    """All that the table has, if the source was truncated: these rows are deleted first."""
     made_at: datetime = field(default_factory=utc_now)
     """When its instant was known to be open, by the driver's clock; see `Assignment`."""
 

@@ -166,6 +166,68 @@ def test_flat_rows_whose_key_is_that_of_the_messages(run: Runner, lake: Lake, ne
     assert "hoodie.table.recordkey.fields=id\n" in (lake.table / ".hoodie/hoodie.properties").read_text()
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        ({"type": "bucket", "buckets": 2}, "SELECT * FROM source", 4),
+        ({"type": "bucket", "buckets": 2}, "SELECT * FROM source WHERE reverse('') = ''", 100),
+        ({"type": "state"}, "SELECT * FROM source", 3),
+        ({"type": "state", "global": True}, "SELECT * FROM source", 100),
+    ],
+)
+def test_a_truncate_deletes_all_that_came_before_and_nothing_else(
+    run: Runner, lake: Lake, new_topic: NewTopic, case: tuple[dict[str, object], str, int]
+) -> None:
+    index, sql, per_batch = case
+    topic = new_topic()
+    wanted = lake.resource(
+        topic.source(maxOffsetsPerTrigger=per_batch),
+        format={
+            "type": "json",
+            "schema": "id BIGINT, part BIGINT, text STRING",
+            "envelope": {"type": "debezium", "truncate": "delete"},
+        },
+        transform={"sql": sql},
+        table={"recordKey": ["id", "part"], "partitionBy": ["part"], "index": index},
+        commit={"mode": "interval", "interval": "1h", "trigger": "0s"},
+    )
+
+    def row(number: int, text: str) -> tuple[bytes, bytes]:
+        after = {"id": number, "part": number % 2, "text": text}
+        key = json.dumps({"id": number, "part": number % 2}).encode()
+        return key, json.dumps({"op": "c", "before": None, "after": after}).encode()
+
+    truncate = (None, b'{"op": "t", "before": null, "after": null, "source": {"table": "orders"}}')
+    topic.send([row(number, "first") for number in range(6)], partition=0)
+    run.once(wanted)
+    topic.send([row(6, "second"), row(0, "second"), truncate, row(1, "third"), row(7, "third")], partition=0)
+    topic.send([row(8, "third"), truncate, row(2, "last"), row(9, "last")], partition=0)
+    run.once(wanted)
+    assert {row["id"]: row["text"] for row in lake.rows().to_pylist()} == {2: "last", 9: "last"}
+    topic.send([row(0, "again"), (row(2, "")[0], None)], partition=0)
+    run.once(wanted)
+    assert {row["id"]: row["text"] for row in lake.rows().to_pylist()} == {0: "again", 9: "last"}
+    assert not lake.dead_letters.exists()
+
+
+def test_a_truncate_of_a_topic_with_several_partitions_deletes_nothing(
+    run: Runner, lake: Lake, new_topic: NewTopic
+) -> None:
+    topic = new_topic(partitions=2)
+    wanted = lake.resource(
+        topic.source(),
+        format={"type": "json", "schema": "id BIGINT", "envelope": {"type": "debezium", "truncate": "delete"}},
+        table={"recordKey": ["id"]},
+    )
+    topic.send([(b'{"id": 1}', b'{"op": "c", "before": null, "after": {"id": 1}}')], partition=0)
+    run.once(wanted)
+    topic.send([(None, b'{"op": "t", "before": null, "after": null}')], partition=1)
+    with pytest.raises(QueryFailed, match="has several partitions") as caught:
+        run.once(wanted)
+    assert caught.value.cause == "SourceTruncated"
+    assert lake.rows().num_rows == 1
+
+
 @pytest.mark.parametrize("sql", ["SELECT * FROM source", "SELECT *, length(grp) AS n FROM source"])
 def test_values_that_were_not_sent_stay_as_they_were(run: Runner, lake: Lake, new_topic: NewTopic, sql: str) -> None:
     topic = new_topic()
@@ -205,16 +267,16 @@ def test_values_that_were_not_sent_and_that_sql_looks_at_are_dead_letters(
         topic.source(),
         format={
             "type": "json",
-            "schema": "id BIGINT, a STRING, b STRING, c STRING, d STRING",
+            "schema": "id BIGINT, a STRING, b STRING, c STRING, d STRING, e STRING",
             "envelope": {"type": "debezium", "unavailable": "keep"},
         },
         transform={
-            "sql": "SELECT id, a, b, d AS e, length(c) AS n, c, __deleted FROM source WHERE b <> 'x' OR __deleted"
+            "sql": "SELECT id, a, b, d AS f, length(c) AS n, c, __deleted FROM source WHERE b <> 'x' OR __deleted"
         },
         table={"recordKey": ["id"], "index": {"type": "state"}},
     )
-    whole = dict.fromkeys("abcd", "old")
-    for at, lacking in enumerate(["", *"abcd"]):
+    whole = dict.fromkeys("abcde", "old")
+    for at, lacking in enumerate(["", *"abcde"]):
         row = {"id": at, **whole}
         topic.send([(b'{"id": %d}' % at, json.dumps({"op": "c", "before": None, "after": row}).encode())], partition=0)
         row |= {lacking: "__debezium_unavailable_value"} if lacking else {}

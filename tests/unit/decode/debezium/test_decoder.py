@@ -168,6 +168,27 @@ def test_placeholders_of_other_types_are_none_either(kind: str, value: Any) -> N
     assert decode("id INT", text).refused == [], "a column that the table has not"
 
 
+KEEPS = EventRules(full=False, stops=False, key=("id",), keeps=frozenset({"big"}), unused=frozenset({"other"}))
+
+
+def test_a_row_that_is_new_under_its_key_has_no_older_value() -> None:
+    row = {"id": 1, "big": PLACEHOLDER, "other": "y"}
+    others = [{"op": "c", "after": {"id": number, "big": "b", "other": "y"}} for number in range(9)]
+    for wrapped in (False, True):
+        given = [{"op": "u", "after": row}, {"op": "c", "after": row}, {"op": "r", "after": row}, *others]
+        if wrapped:
+            given = [{"schema": None, "payload": each} for each in given]
+        decoded = decode("id INT, big STRING, other STRING", *given, rules=KEEPS)
+        assert list(whys(decoded)) == [1, 2]
+        assert "whose key changed" in whys(decoded)[1]
+        assert decoded.rows.column("big")[0].as_py() == PLACEHOLDER
+
+
+def test_what_nobody_looks_at_may_be_missing() -> None:
+    row = {"id": 1, "big": "b", "other": PLACEHOLDER}
+    assert decode("id INT, big STRING, other STRING", {"op": "u", "after": row}, rules=KEEPS).refused == []
+
+
 def test_a_value_that_only_mentions_the_placeholder_is_data() -> None:
     event = {"op": "c", "after": {"id": 1, "big": f"what is {PLACEHOLDER}?", "other": "y"}}
     assert decode("id INT, big STRING", event).refused == []
@@ -175,7 +196,7 @@ def test_a_value_that_only_mentions_the_placeholder_is_data() -> None:
 
 def test_a_truncate_stops_unless_it_is_to_be_a_dead_letter() -> None:
     stops = EventRules(full=False, stops=True)
-    with pytest.raises(SourceTruncated, match=r"shop\.inv\.t2 was truncated.*truncate to deadLetter"):
+    with pytest.raises(SourceTruncated, match=r"shop\.inv\.t2 was truncated.*truncate to delete"):
         decoder("id BIGINT", stops).decode(values_of("postgres.toast"))
 
 

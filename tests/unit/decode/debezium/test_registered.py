@@ -201,13 +201,22 @@ def test_placeholders_of_other_types_are_none_either(kind: Any, value: Any) -> N
     assert "TOAST" in whys(decoded)[0]
 
 
+def test_a_row_that_is_new_under_its_key_has_no_older_value() -> None:
+    rules = EventRules(full=False, stops=False, keeps=frozenset({"big"}), unused=frozenset({"grp"}))
+    row = {"id": 1, "big": PLACEHOLDER, "grp": PLACEHOLDER}
+    given = [{"op": op, "after": row} for op in "ucr"]
+    decoded = decode(decoder(TOAST, rules), *events(TOAST, *given))
+    assert list(whys(decoded)) == [1, 2]
+    assert "whose key changed" in whys(decoded)[1]
+
+
 def test_a_value_that_only_mentions_the_placeholder_is_data() -> None:
     after = {"id": 1, "big": f"what is {PLACEHOLDER}?"}
     assert decode(decoder(TOAST), *events(TOAST, {"op": "c", "after": after})).refused == []
 
 
 def test_a_truncate_stops_unless_it_is_to_be_a_dead_letter() -> None:
-    with pytest.raises(SourceTruncated, match=r"shop\.inv\.orders was truncated.*truncate to deadLetter"):
+    with pytest.raises(SourceTruncated, match=r"shop\.inv\.orders was truncated.*truncate to delete"):
         decode(decoder(TOAST, EventRules(full=False, stops=True)), *encoded("postgres.toast", TOAST))
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketingest.decode.debezium.events import DELETED, NOTHING, EventRules, Images, images_of, lacking_key
+from bucketingest.decode.debezium.events import DELETED, NOTHING, EventRules, Images, images_of, is_insert, lacking_key
 from bucketingest.decode.debezium.flat import flat_images_of
 from bucketingest.decode.debezium.heads import Messages
-from bucketingest.decode.debezium.placeholders import WHY, placeholders_in
+from bucketingest.decode.debezium.placeholders import WHY, WHY_NEW, placeholders_in
 from bucketingest.decode.debezium.readings import Reading, readings_of
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.rows import Decoded, Refused
@@ -46,6 +46,7 @@ class DebeziumDecoder:
         assert columns.names[-1] == DELETED, "what is deleted is a column of the source"
         self.schema = columns
         self._images = pa.schema(list(columns)[:-1])
+        self._looked_at = pa.schema([each for each in self._images if each.name not in rules.unused])
         self._unit = unit
         self._rules = rules
         self._reader = lru_cache(_SCHEMAS_MAX)(self._make_reader)
@@ -64,10 +65,10 @@ class DebeziumDecoder:
         find = flat_images_of if self._rules.flat else images_of
         images = find(messages, keys, self._rules)
         why: dict[int, str] = {}
-        parts = list(self._parts(images, why))
+        parts = list(self._parts(images, messages, why))
         if why and not images.are_parsed:
             images, why = find(messages, keys, self._rules, parse=True), {}
-            parts = list(self._parts(images, why))
+            parts = list(self._parts(images, messages, why))
         why |= {each.number: each.why for each in images.refused}
         rows, places = _together(parts, self._images)
         numbers, deletes = images.numbers[places], images.deletes[places]
@@ -80,17 +81,28 @@ class DebeziumDecoder:
         refused = [Refused(number, why[number]) for number in sorted(why)]
         return Decoded(rows, refused, sum(part.one_by_one for part in parts), numbers)
 
-    def _parts(self, images: Images, why: dict[int, str]) -> Iterator[_Part]:
+    def _parts(self, images: Images, messages: Messages, why: dict[int, str]) -> Iterator[_Part]:
         """Rows, schema by schema; adds to `why`, by the number of the message, why others are none."""
         for schema, places in images.schemas.items():
             if len(places):
-                yield self._part(images, schema, places, why)
+                texts = images.texts if len(places) == len(images.texts) else images.texts.take(pa.array(places))
+                why |= self._refuse_placeholders(images, texts, places, messages)
+                yield self._part(images, texts, schema, places, why)
 
-    def _part(self, images: Images, schema: bytes, places: Places, why: dict[int, str]) -> _Part:
-        texts = images.texts if len(places) == len(images.texts) else images.texts.take(pa.array(places))
-        for at, name in placeholders_in(texts, self._images, self._rules.keeps).items():
-            if not images.deletes[places[at]]:
-                why[int(images.numbers[places[at]])] = WHY.format(name)
+    def _refuse_placeholders(
+        self, images: Images, texts: pa.BinaryArray, places: Places, messages: Messages
+    ) -> dict[int, str]:
+        """Why images that lack a value are no rows, by the number of the message."""
+        lacking = placeholders_in(texts, self._looked_at, self._rules.keeps)
+        why = {at: WHY.format(name) for at, name in lacking.items()}
+        if self._rules.keeps and not self._rules.flat:
+            others = {at: name for at, name in placeholders_in(texts, self._looked_at).items() if at not in why}
+            whole = messages.whole(images.numbers[places[list(others)]]) if others else []
+            new = [at for at, message in zip(others, whole, strict=True) if is_insert(message)]
+            why |= {at: WHY_NEW.format(others[at]) for at in new}
+        return {int(images.numbers[places[at]]): text for at, text in why.items() if not images.deletes[places[at]]}
+
+    def _part(self, images: Images, texts: pa.BinaryArray, schema: bytes, places: Places, why: dict[int, str]) -> _Part:
         decoder, readings = self._reader(schema)
         decoded = decoder.decode(texts)
         for each in decoded.refused:

@@ -25,6 +25,7 @@ NOTHING: Final = b""
 _NULL: Final = b"null"
 _ABSENT: Final = (NOTHING, _NULL)
 _UPSERTS: Final = frozenset("cru")
+_INSERTS: Final = frozenset("cr")
 _LOOKED_AT: Final = 8
 """Messages of a block."""
 _OTHER_MESSAGES: Final = ({"status", "id", "event_count"}, {"ddl", "databaseName"})
@@ -53,6 +54,14 @@ class SourceTruncated(BucketIngestError):
     """The source's table was truncated, and the resource does not say that its rows may stay."""
 
 
+class TruncatedAt(BucketIngestError):
+    """The source's table was truncated by the message with this offset, and so are the rows that came before."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(str(offset))
+        self.offset = offset
+
+
 class _Event(msgspec.Struct, gc=False):
     op: str | None = None
     before: msgspec.Raw = msgspec.Raw()
@@ -77,13 +86,15 @@ class EventRules:
     full: bool
     """Each `before` is complete. So an update also deletes the row as it was, which may be in another partition."""
     stops: bool
-    """A truncate ends the query; else it is a dead letter."""
+    """A truncate ends the query; else it is among the refused messages."""
     key: tuple[str, ...] = ()
     """Columns of the record key, which each delete has."""
     flat: bool = False
     """Messages are the rows alone, see `flat`."""
     keeps: frozenset[str] = frozenset()
     """Columns that may have the placeholder of a value that was not sent."""
+    unused: frozenset[str] = frozenset()
+    """Columns that nobody looks at: what they have does not matter."""
 
 
 @dataclass(slots=True)
@@ -276,12 +287,18 @@ def refusal_of(op: str | None, rules: EventRules, *, has_before: bool, has_after
     return f"op {op[:20]!r}, which is not one of c, r, u, d, t, m"
 
 
+def is_insert(message: bytes | None) -> bool:
+    """Whether an event, which has been decoded before, brings a row that was not there under its key."""
+    event = _decode(message or NOTHING)
+    return (event.payload or event).op in _INSERTS
+
+
 def truncated(table: str) -> str:
     """Why the query ends."""
     return (
-        f"the source's table {table} was truncated (op t): its older rows would stay in the table here. Delete them, "
-        "or start again with a new table and a new snapshot; or set format.envelope.truncate to deadLetter, which goes "
-        "on, keeps the rows, and records each truncate as a dead letter"
+        f"the source's table {table} was truncated (op t): its older rows would stay in the table here. Set "
+        "format.envelope.truncate to delete, which deletes them; or to deadLetter, which keeps them and records each "
+        "truncate as a dead letter; or start again with a new table and a new snapshot"
     )
 
 

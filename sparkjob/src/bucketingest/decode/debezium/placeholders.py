@@ -49,6 +49,10 @@ WHY: Final = (
     "field {}: the value was not sent, a TOAST value that the update left as it was: run ALTER TABLE ... REPLICA "
     "IDENTITY FULL at the source, and read the row again by an incremental snapshot"
 )
+WHY_NEW: Final = (
+    "field {}: the value was not sent, a TOAST value of a row whose key changed, and no row of the new key has it: run "
+    "ALTER TABLE ... REPLICA IDENTITY FULL at the source, and read the row again by an incremental snapshot"
+)
 
 
 def placeholders_in(images: pa.BinaryArray, columns: pa.Schema, keeps: Container[str] = ()) -> dict[int, str]:

@@ -35,7 +35,7 @@ from bucketingest.decode.debezium.events import (
     refusal_of,
     truncated,
 )
-from bucketingest.decode.debezium.placeholders import WHY, placeholders_in_columns
+from bucketingest.decode.debezium.placeholders import WHY, WHY_NEW, placeholders_in_columns
 from bucketingest.decode.registered.wire_format import WriterSchema, ids_of
 from bucketingest.decode.rows import Decoded, Refused
 
@@ -155,9 +155,14 @@ class RegisteredDebeziumDecoder(RegisteredAvroDecoder):
         """
         images, numbers, deletes = chosen.together()
         read = dict(zip(self._columns.names, images.flatten(), strict=False))
-        for at, name in placeholders_in_columns(read, self._rules.keeps).items():
-            if not deletes[at]:
-                why[int(numbers[at])] = WHY.format(name)
+        looked_at = {name: column for name, column in read.items() if name not in self._rules.unused}
+        found = placeholders_in_columns(looked_at, self._rules.keeps)
+        texts = {at: WHY.format(name) for at, name in found.items()}
+        if self._rules.keeps and not self._rules.flat:
+            for at, name in placeholders_in_columns(looked_at).items():
+                if at not in found and int(numbers[at]) in chosen.inserts:
+                    texts[at] = WHY_NEW.format(name)
+        why |= {int(numbers[at]): text for at, text in texts.items() if not deletes[at]}
         for at, text in lacking_key(read, deletes, self._rules).items():
             why[int(numbers[at])] = text
         columns = []
@@ -181,6 +186,8 @@ class _Chosen:
         upserts = (codes >= 0) & (codes <= _UPDATE) & has_after
         self._gone = (codes == _DELETE) & has_before if rules.full else codes == _DELETE
         self._has_before = has_before
+        self.inserts = frozenset(numbers[(codes >= 0) & (codes < _UPDATE)].tolist() if rules.keeps else [])
+        """Numbers of the messages with rows that were not there under their keys."""
         self._images, self._places, self._orders = [after], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         self._deletes = [np.empty(0, np.bool_)]
         self.refused: dict[int, tuple[str | None, str]] = {}

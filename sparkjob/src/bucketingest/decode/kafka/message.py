@@ -12,6 +12,7 @@ VALUE: Final = "value"
 """Column of a message's bytes; null: the message has none, a tombstone."""
 KEY: Final = "key"
 """Column of the bytes of a message's key; null if it has none."""
+OFFSET: Final = "offset"
 HEADERS: Final = "headers"
 
 MESSAGE: Final = pa.schema(

@@ -1,8 +1,8 @@
-"""Reads the record keys of a file slice, and nothing else of its rows."""
+"""Reads the record keys of a file slice, or other columns that say where a row is, and nothing else of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -28,16 +28,29 @@ def keys_of_rows(storage: Storage, files: FileSlice) -> Iterator[pa.Array]:
 
     Raises InvalidTable or CorruptLog, naming the file, if a row has no key or the file cannot be read; NotFound.
     """
+    for source, rows in rows_of(storage, files, [_KEY]):
+        if rows[_KEY].null_count:
+            kind = InvalidTable if files.base_file is not None and source.endswith(files.base_file.path) else CorruptLog
+            raise kind(f"{source}: a row has no record key")
+        yield from rows[_KEY].chunks
+
+
+def rows_of(storage: Storage, files: FileSlice, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    """These columns of all rows, with the file's URL: those of the base file, then those of each log block, also of
+    rows that a later one replaces. Raises InvalidTable or CorruptLog if a file lacks one or cannot be read; NotFound.
+    """
     if files.base_file is not None:
-        yield from _of_base(storage, files.base_file.path)
+        yield from _of_base(storage, files.base_file.path, columns)
     for log in files.log_files:
         source = f"{storage.url}/{log.path}"
         for block in StoredLog.open(storage, log.path).blocks():
             if block.type is BlockType.DELETE:
                 continue
-            rows = decode_block(block, [_KEY], source=source).rows
+            rows = decode_block(block, columns, source=source).rows
             if rows is not None:
-                yield from _keys(rows, CorruptLog(f"{source}: a row has no record key"))
+                if missing := set(columns).difference(rows.column_names):
+                    raise CorruptLog(f"{source}: a block has no column {', '.join(sorted(missing))}")
+                yield source, rows
 
 
 def keys_of_deletes(storage: Storage, files: FileSlice) -> Iterator[pa.Array]:
@@ -64,19 +77,15 @@ def keys_in_logs_only(storage: Storage, files: FileSlice) -> pa.Array:
     return keys
 
 
-def _of_base(storage: Storage, path: str) -> Iterator[pa.Array]:
+def _of_base(storage: Storage, path: str, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
     source = f"{storage.url}/{path}"
     try:
         with pq.ParquetFile(ObjectFile(storage, path), buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
-            if _KEY not in file.schema_arrow.names:
-                raise InvalidTable(f"{source}: it has no column {_KEY}, so it is no base file of Hudi's")
-            for batch in file.iter_batches(_BATCH_ROWS, columns=[_KEY], use_threads=False):
-                yield from _keys(pa.table(batch), InvalidTable(f"{source}: a row has no record key"))
+            if missing := set(columns).difference(file.schema_arrow.names):
+                raise InvalidTable(
+                    f"{source}: it has no column {', '.join(sorted(missing))}, so it is no base file of Hudi's"
+                )
+            for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns), use_threads=False):
+                yield source, pa.table(batch)
     except (pa.ArrowInvalid, OSError) as error:  # Arrow's own; those of the storage are none of these
         raise InvalidTable(f"{source}: it cannot be read as Parquet: {error}") from error
-
-
-def _keys(rows: pa.Table, no_key: CorruptLog | InvalidTable) -> Iterator[pa.Array]:
-    if _KEY not in rows.column_names or rows[_KEY].null_count:
-        raise no_key
-    yield from rows[_KEY].chunks

@@ -91,12 +91,13 @@ class Envelope(SpecModel):
             "whatever partition that is, and an event without one is a dead letter."
         ),
     )
-    truncate: Literal["stop", "deadLetter"] = Field(
+    truncate: Literal["stop", "delete", "deadLetter"] = Field(
         default="stop",
         description=(
             "What happens if the source's table was truncated. stop: the query ends, before anything of that "
-            "micro-batch is written. deadLetter: it goes on, older rows stay in the table, and the event is a dead "
-            "letter."
+            "micro-batch is written. delete: all older rows are deleted, in one commit with the rows that follow; for "
+            "a topic with one partition. deadLetter: it goes on, older rows stay in the table, and the event is a "
+            "dead letter."
         ),
     )
 

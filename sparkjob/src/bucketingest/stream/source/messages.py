@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bucketingest.decode.debezium.events import TRUNCATED, TruncatedAt
 from bucketingest.decode.debezium.heads import HEAD
 from bucketingest.decode.kafka.columns import MessageColumns
-from bucketingest.decode.kafka.message import HEADERS, VALUE
+from bucketingest.decode.kafka.message import HEADERS, OFFSET, VALUE
 from bucketingest.decode.registered.wire_format import ids_of
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.program import Program
@@ -56,20 +57,25 @@ class MessageDecoder:
     decoded: tuple[str, ...] = (VALUE,)
     """Columns of the messages that `blocks.decode` takes, in this order."""
     block_bytes: int = BLOCK_BYTES
+    empties: bool = False
+    """Whether a truncate of the source's table is one here."""
     shorten: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
     """What makes messages shorter before they are copied into blocks, by one more column that `blocks.decode` takes."""
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The columns of the messages that `decode` looks at; no others need to be read."""
-        return tuple(dict.fromkeys([*self.decoded, *self.columns.needs]))
+        return tuple(dict.fromkeys([*self.decoded, *self.columns.needs, *([OFFSET] if self.empties else [])]))
 
     def decode(self, messages: pa.RecordBatch) -> Decoded:
         """The rows and the refused ones of a block, among them those with a time in no year that a column can have.
-        `messages`: the columns that it needs, or more.
+        `messages`: the columns that it needs, or more. Raises TruncatedAt.
         """
         heads = [HEAD] if HEAD in messages.schema.names else []
         decoded = self.blocks.decode(*[messages.column(name) for name in [*self.decoded, *heads]])
+        truncates = [each.number for each in decoded.refused if each.why == TRUNCATED] if self.empties else []
+        if truncates:
+            raise TruncatedAt(messages.column(OFFSET)[truncates[-1]].as_py())
         decoded = self.columns.added_to(decoded, messages)
         return decoded.without(dict(beyond_years(decoded.rows)), messages.num_rows)
 

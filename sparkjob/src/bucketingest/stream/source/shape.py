@@ -61,7 +61,8 @@ class RowShape:
     """What Spark makes of the source's columns, once it was asked: that takes a plan each time."""
     keeps: frozenset[str] = frozenset()
     """Columns that may have the placeholder of a value that was not sent."""
-
+    unused: frozenset[str] = frozenset()
+    """Columns of the source that the SQL does not look at."""
     is_traced: bool = False
     """Whether each row that Spark makes is made of one message, and is the same each time."""
 
@@ -69,7 +70,7 @@ class RowShape:
         """The same, knowing whether Spark's plan of the SQL can be evaluated on Arrow. `rows`: any of the
         source's; they are not read. Raises InvalidTransform.
         """
-        shape = replace(self, keeps=self._handed_on(rows))
+        shape = self._with_uses(rows)
         if self.resource is None or (self._has_no_messages and way_of(self.resource).name == "spark"):
             return shape
         shape = replace(shape, columns=self._columns(rows))
@@ -85,10 +86,13 @@ class RowShape:
         except NotOnArrow as error:
             return replace(shape, refused=str(error))
 
-    def _handed_on(self, rows: DataFrame) -> frozenset[str]:
-        if self.resource is None or not self.resource.keeps_unavailable:
-            return frozenset()
-        return handed_on(self.table_rows(self.decoded(rows).all())).difference(self.resource.record_key)
+    def _with_uses(self, rows: DataFrame) -> RowShape:
+        """The same, knowing which columns may lack a value that was not sent."""
+        if self.resource is None or self._event_rules is None:
+            return self
+        kept, unused = uses_of(self.table_rows(self.decoded(rows).all()))
+        kept = kept.difference(self.resource.record_key) if self.resource.keeps_unavailable else frozenset()
+        return replace(self, keeps=kept, unused=unused)
 
     def decoded(self, rows: DataFrame, decoder: MessageDecoder | None = None) -> Decoded:
         """The rows, with the undecodable ones marked. `decoder`: for messages whose schemas a registry has; without it
@@ -130,7 +134,12 @@ class RowShape:
         if self.resource is None or envelope is None:
             return None
         return EventRules(
-            envelope.before == "full", envelope.truncate == "stop", self.resource.record_key, envelope.flat, self.keeps
+            envelope.before == "full",
+            envelope.truncate == "stop",
+            self.resource.record_key,
+            envelope.flat,
+            self.keeps,
+            self.unused,
         )
 
     def _blocks(self, rows: DataFrame) -> BlockDecoder:
@@ -168,7 +177,9 @@ class RowShape:
         if self._event_rules is None:
             return plain
         shorten = with_heads_apart if isinstance(blocks, DebeziumDecoder) else None
-        return replace(plain, decoded=(VALUE, KEY), block_bytes=BLOCK_BYTES_OF_EVENTS, shorten=shorten)
+        envelope = self._format.envelope
+        empties = envelope is not None and envelope.truncate == "delete"
+        return replace(plain, decoded=(VALUE, KEY), block_bytes=BLOCK_BYTES_OF_EVENTS, empties=empties, shorten=shorten)
 
     def way(self) -> Way:
         """Whether messages are decoded on Arrow or by Spark, and why. Nothing is read."""
@@ -273,9 +284,9 @@ def why_not_appended(shaped: DataFrame, key: Sequence[str]) -> str | None:
     return None
 
 
-def handed_on(shaped: DataFrame) -> frozenset[str]:
+def uses_of(shaped: DataFrame) -> tuple[frozenset[str], frozenset[str]]:
     """The source's columns that the SQL hands on under their names, and looks at nowhere: no value of them decides
-    anything. Nothing is read.
+    anything; and those that it does not even hand on. Nothing is read.
     """
     plan = inner = analyzed(shaped)
     seen = set[int]()
@@ -286,7 +297,8 @@ def handed_on(shaped: DataFrame) -> frozenset[str]:
                 seen.update(int(used.apply(at).exprId().id()) for at in range(used.size()))
         inner = inner.children().apply(0)
     if name != "View":
-        return frozenset()
+        return frozenset(), frozenset()
     made = numbers_of(plan)
-    kept = {each for each, number in numbers_of(inner).items() if made.get(each) == number and number not in seen}
-    return frozenset(kept)
+    unseen = {each: number for each, number in numbers_of(inner).items() if number not in seen}
+    kept = {each for each, number in unseen.items() if made.get(each) == number}
+    return frozenset(kept), frozenset(each for each, number in unseen.items() if number not in made.values())
