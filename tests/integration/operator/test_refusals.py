@@ -188,3 +188,22 @@ def _is_refused(scene: Scene) -> bool:
     except AssertionError as error:
         return "pods need a team" in str(error)
     return False
+
+
+@pytest.mark.parametrize(("first", "then"), [("keep", "deadLetter"), ("deadLetter", "keep"), (None, "keep")])
+def test_the_api_server_refuses_another_unavailable(scene: Scene, first: str | None, then: str) -> None:
+    def apply(unavailable: str | None, **more: Any) -> None:
+        envelope = {"type": "debezium"} if unavailable is None else {"type": "debezium", "unavailable": unavailable}
+        scene.apply(
+            suspend=True,
+            source={"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}},
+            format={"type": "json", "schema": "value BIGINT", "envelope": envelope},
+            table={"path": f"s3://lake/{scene.namespace}/t", "recordKey": ["value"], "index": {"type": "state"}},
+            **more,
+        )
+
+    apply(first)
+    with pytest.raises(AssertionError, match=r"format\.envelope\.unavailable is immutable"):
+        apply(then)
+    apply(first, commit={"interval": "1m"})
+    assert scene.resource()["spec"]["format"]["envelope"]["unavailable"] == (first or "deadLetter")

@@ -175,7 +175,7 @@ def test_a_row_that_is_new_under_its_key_has_no_older_value() -> None:
     row = {"id": 1, "big": PLACEHOLDER, "other": "y"}
     others = [{"op": "c", "after": {"id": number, "big": "b", "other": "y"}} for number in range(9)]
     for wrapped in (False, True):
-        given = [{"op": "u", "after": row}, {"op": "c", "after": row}, {"op": "r", "after": row}, *others]
+        given: list[Any] = [{"op": op, "after": row} for op in "ucr"] + others
         if wrapped:
             given = [{"schema": None, "payload": each} for each in given]
         decoded = decode("id INT, big STRING, other STRING", *given, rules=KEEPS)
