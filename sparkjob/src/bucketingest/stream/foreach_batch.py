@@ -20,6 +20,7 @@ from bucketingest.registry.errors import GaveWay
 from bucketingest.services.inline import InlineServices
 from bucketingest.storage import path_room
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
+from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.files.log import FileBatch, FilesLog
 from bucketingest.stream.files.writing import FilesWriter
 from bucketingest.stream.micro_batch import (
@@ -246,7 +247,7 @@ class MicroBatchFunction:
             except TruncatedAt as found:  # before anything was written
                 assert isinstance(rows, DataFrame), "files have no events"
                 if partitions > 1:
-                    raise SourceTruncated(_NOT_IN_ORDER) from found
+                    raise QueryFailed(_NOT_IN_ORDER, SourceTruncated.__name__) from found
                 log.warning("the source was truncated: all older rows are deleted", extra={"offset": found.offset})
                 rows = rows.where(F.col(OFFSET) > found.offset)
                 files = slices_to_empty(self._opened.storage, plan.instant_time, plan.sequence)

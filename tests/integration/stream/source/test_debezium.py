@@ -189,7 +189,7 @@ def test_a_truncate_deletes_all_that_came_before_and_nothing_else(
         },
         transform={"sql": sql},
         table={"recordKey": ["id", "part"], "partitionBy": ["part"], "index": index},
-        commit={"mode": "interval", "interval": "1h", "trigger": "0s"},
+        commit={"mode": "interval", "interval": "30s", "trigger": "0s"},
     )
 
     def row(number: int, text: str) -> tuple[bytes, bytes]:
