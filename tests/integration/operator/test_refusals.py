@@ -205,5 +205,5 @@ def test_the_api_server_refuses_another_unavailable(scene: Scene, first: str | N
     apply(first)
     with pytest.raises(AssertionError, match=r"format\.envelope\.unavailable is immutable"):
         apply(then)
-    apply(first, commit={"interval": "1m"})
+    apply(first, commit={"interval": "20s"})
     assert scene.resource()["spec"]["format"]["envelope"]["unavailable"] == (first or "deadLetter")
