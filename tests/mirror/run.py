@@ -6,6 +6,7 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ from support.oracle.compare import assert_same_rows, without_meta_columns
 
 _MARKER: Final = 0
 """The key of a row that is written last: when the table here has it, it has all that came before."""
+_BEFORE: Final = 40
+"""Transactions before Debezium starts: its snapshot has their rows."""
 _POLL_SECONDS: Final = 0.5
 SOURCES: Final = {"postgresql": (Postgres, PostgresSource), "mariadb": (MariaDB, MariaDBSource)}
 
@@ -79,6 +82,8 @@ class Mirror:
         for topic in (self.source.topic, *self.source.other_topics):
             self._broker.create_topic(topic)
         self.changes = Changes(self.source, settings.seed, keys=settings.keys, truncates=settings.truncates)
+        for _ in range(_BEFORE):
+            self.changes.step()
         self._debezium = stack.enter_context(
             DebeziumServer(
                 self.source.database,
@@ -129,22 +134,26 @@ class Mirror:
     def _kill_job(self) -> None:
         self._job.kill_all()
 
-    def kill(self) -> None:
-        """One of the programs, and let it start again."""
+    def kill(self) -> Callable[[], object]:
+        """One of the programs. Returns what lets it start again."""
         kind = self._draw.choice(("Debezium", "broker", "driver", "workers"))
+        self.report.kills[kind] = self.report.kills.get(kind, 0) + 1
         match kind:
             case "Debezium":
                 self._debezium.kill()
-                self._debezium.start()
+                return self._debezium.start
             case "broker":
                 self._broker.kill()
-                self._broker.start()
+                return self._broker.start
             case "driver":
                 self._job.kill_all()
-                self._job = self._start()
+                return self._restart
             case _:
                 self._job.signal(self._job.processes(Role.WORKER), signal.SIGKILL)
-        self.report.kills[kind] = self.report.kills.get(kind, 0) + 1
+                return lambda: None
+
+    def _restart(self) -> None:
+        self._job = self._start()
 
     def look(self, *readers: Callable[[], pa.Table]) -> None:
         """Wait until the table here has all that was committed, and compare every row. Raises AssertionError."""
@@ -166,7 +175,7 @@ class Mirror:
             if not self.report.kills:
                 raise SoakFailed(f"the job ended with {code}: {said}\n{self._job.tail()}")
             self._say(f"the job ended with {code} and starts again: {said[:300]}")
-            self._job = self._start()
+            self._restart()
         if not (self.table / ".hoodie" / "hoodie.properties").exists():
             return False
         rows = self._rows()
@@ -196,13 +205,22 @@ def mirror(settings: Settings, folder: Path, say: Callable[[str], None], oracle:
     with ExitStack() as stack:
         run = Mirror(settings, folder, stack, say)
         draw = random.Random(f"moments {settings.seed}")
+        run.look()  # so that all of it runs before the first kill
         for _ in range(settings.looks):
-            moments = sorted(draw.choices(range(settings.transactions), k=settings.kills))
+            moments = Counter(draw.choices(range(settings.transactions), k=settings.kills))
+            revive: Callable[[], object] | None = None
+            until_then = 0
             for number in range(settings.transactions):
                 run.changes.step()
-                while moments and moments[0] == number:
-                    moments.pop(0)
-                    run.kill()
+                if revive is not None and number >= until_then:
+                    revive()
+                    revive = None
+                for _ in range(moments[number]):
+                    if revive is not None:
+                        revive()
+                    revive, until_then = run.kill(), number + draw.randint(0, settings.transactions // 5)
+            if revive is not None:
+                revive()
             run.look()
         run.look(*([] if oracle is None else [lambda: oracle.snapshot(run.table)]))
         run.stop()
