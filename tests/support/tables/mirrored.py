@@ -86,18 +86,27 @@ def _key(number: int) -> bytes:
     return json.dumps({"id": number, "part": number % 3}).encode()
 
 
+class Crash(Exception):
+    """The driver is gone: all tasks of a micro-batch have written, and nobody knows."""
+
+
 class Mirror(LocalWriter):
-    """The table, and how far it has read the topic."""
+    """The table, and how it reads the topic."""
 
-    offset = 0
-
-    def take(self, topic: Sequence[Message]) -> None:
-        """One micro-batch of all that is new."""
-        keys, values = (pa.array(each, pa.binary()) for each in zip(*topic[self.offset :], strict=True))
-        offsets = pa.array(range(self.offset, len(topic)), pa.int64())
+    def take(self, topic: Sequence[Message], ends: list[int], *, crashes: bool = False) -> None:
+        """One micro-batch of all that is new. `ends`: where each micro-batch so far has ended; gets this one's. Raises
+        Crash.
+        """
+        done = self.coordinator.position
+        number = 0 if done is None else done.batch_id + 1
+        del ends[number:]
+        start = ends[-1] if ends else 0
+        keys, values = (pa.array(each, pa.binary()) for each in zip(*topic[start:], strict=True))
+        offsets = pa.array(range(start, len(topic)), pa.int64())
         self._messages = pa.RecordBatch.from_arrays([keys, values, offsets], ["key", "value", "offset"])
+        self._crashes = crashes
         self.commit(pa.table({}))
-        self.offset = len(topic)
+        ends.append(len(topic))
 
     def write(self, rows: pa.Table, assignment: Assignment) -> list[WriteStatus]:
         """As the driver does it: a truncate is found while messages are decoded."""
@@ -121,7 +130,10 @@ class Mirror(LocalWriter):
         if deletes.num_rows:
             gone = deletes.select(COLUMNS.names).append_column(DELETED, pa.array([True] * deletes.num_rows))
             rows = pa.concat_tables([gone, rows])
-        return super().write(rows, assignment)
+        statuses = super().write(rows, assignment)
+        if self._crashes:
+            raise Crash
+        return statuses
 
 
 def _decoder(definition: TableDefinition) -> MessageDecoder:

@@ -1,4 +1,6 @@
-"""Random changes of a database, with truncates, changed keys, values that were not sent, and events that come again."""
+"""Random changes of a database, with truncates, changed keys, values that were not sent, events that come again, and a
+driver that crashes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.storage import open_storage
 from support.oracle import hudi_rs
-from support.tables.mirrored import COLUMNS, ChangingDatabase, Mirror
+from support.tables.mirrored import COLUMNS, ChangingDatabase, Crash, Mirror
 from support.tables.services.compactions import compact
 
 KEY = ("id", "part")
@@ -28,11 +30,20 @@ DEFINITIONS = {
 def test_the_table_is_the_databases(tmp_path: Path, kind: str, seed: int) -> None:
     definition = DEFINITIONS[kind]
     database, draw = ChangingDatabase(seed, toasts=definition.fills_unavailable), random.Random(seed)
-    mirror = Mirror(tmp_path, definition, COLUMNS, deleted="__deleted", commit_interval=timedelta(hours=1))
+    ends: list[int] = []
+
+    def start() -> Mirror:
+        return Mirror(tmp_path, definition, COLUMNS, deleted="__deleted", commit_interval=timedelta(hours=1))
+
+    mirror = start()
     for _ in range(12):
         for _ in range(draw.choice((1, 5, 40))):
             database.change()
-        mirror.take(database.topic)
+        if draw.random() < 0.3:
+            with pytest.raises(Crash):
+                mirror.take(database.topic, ends, crashes=True)
+            mirror = start()
+        mirror.take(database.topic, ends)
         if draw.random() < 0.5:
             mirror.coordinator.commit_open()
             found = hudi_rs.snapshot(tmp_path)
