@@ -79,6 +79,7 @@ class Mirror:
         self._broker = stack.enter_context(KafkaBroker())
         server, source = SOURCES[settings.database]
         self.source: Source = source(stack.enter_context(server()))
+        stack.callback(self.source.close)
         for topic in (self.source.topic, *self.source.other_topics):
             self._broker.create_topic(topic)
         self.changes = Changes(self.source, settings.seed, keys=settings.keys, truncates=settings.truncates)

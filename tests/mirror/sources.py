@@ -60,6 +60,10 @@ class Source(ABC):
             self.run([(statement, ())])
 
     @abstractmethod
+    def close(self) -> None:
+        """End the connection."""
+
+    @abstractmethod
     def run(self, transaction: Sequence[Statement], *, commits: bool = True) -> None:
         """Run statements as one transaction. What breaks a constraint undoes all of it."""
 
@@ -125,6 +129,10 @@ class PostgresSource(Source):
         super().__init__(database)
 
     @override
+    def close(self) -> None:
+        self._connection.close()
+
+    @override
     def run(self, transaction: Sequence[Statement], *, commits: bool = True) -> None:
         try:
             for sql, values in transaction:
@@ -164,6 +172,10 @@ class MariaDBSource(Source):
     def __init__(self, database: MariaDB) -> None:
         self._connection = pymysql.connect(**database.login)
         super().__init__(database)
+
+    @override
+    def close(self) -> None:
+        self._connection.close()
 
     @override
     def run(self, transaction: Sequence[Statement], *, commits: bool = True) -> None:
