@@ -62,7 +62,8 @@ class Changes:
                 rows = ", ".join(f"({each}, '{self._random.choice(GROUPS)}', 1)" for each in range(start, end))
                 return kind, (f"INSERT INTO orders (id, grp, n) VALUES {rows}", ())
             case "key change":
-                return kind, ("UPDATE orders SET id = %s WHERE id = %s", (other, key))
+                # Without its long value PostgreSQL's event of the new key would be a dead letter.
+                return kind, ("UPDATE orders SET id = %s, big = %s WHERE id = %s", (other, self._value("big"), key))
             case "delete":
                 return kind, ("DELETE FROM orders WHERE id = %s", (key,))
             case "delete of many":
