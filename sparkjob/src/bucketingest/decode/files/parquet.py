@@ -24,7 +24,8 @@ _SAME_SINCE: Final = -25_567
 _DAY_MICROS: Final = 86_400_000_000
 _BATCH_ROWS: Final = 4096
 _BATCH_BYTES: Final = 1024**2
-"""Bytes of a batch, as far as the file says how long its rows are."""
+"""Bytes of a batch, about."""
+_SAMPLE_ROWS: Final = 16
 _BUFFER_BYTES: Final = 256 * 1024
 """Of a column's chunk so much is read at a time: a chunk may be larger than the memory of a task."""
 _SHOWN_MAX: Final = 1024
@@ -48,11 +49,14 @@ class ParquetReader:
             unknown = tuple(name for name in parquet.schema_arrow.names if name not in of_file)
             if unknown and not piece.start:
                 yield Part(no_rows(self.columns), unknown=unknown)
+            of_row = 0
             for group, first in _groups(parquet.metadata, piece, file.size()):
                 row = first
-                for batch in parquet.iter_batches(
-                    _batch_rows(parquet.metadata.row_group(group)), [group], of_file, use_threads=False
-                ):
+                of_group = parquet.metadata.row_group(group)
+                of_row = of_row or _row_bytes(parquet, group, of_file)
+                most = max(of_row, of_group.total_byte_size // max(1, of_group.num_rows))
+                size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // most))
+                for batch in parquet.iter_batches(size, [group], of_file, use_threads=False):
                     yield self._part(batch, names, row, is_old=is_old)
                     row += batch.num_rows
 
@@ -128,8 +132,10 @@ def _shown(array: pa.Array, at: int) -> bytes:
     return value[:_SHOWN_MAX]
 
 
-def _batch_rows(group: pq.RowGroupMetaData) -> int:
-    return max(1, min(_BATCH_ROWS, _BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)))
+def _row_bytes(parquet: pq.ParquetFile, group: int, columns: list[str]) -> int:
+    """How long the first rows of a group are; the footer counts values once that come again."""
+    first = next(parquet.iter_batches(_SAMPLE_ROWS, [group], columns, use_threads=False), None)
+    return 1 if first is None else max(1, first.nbytes // first.num_rows)
 
 
 def _groups(metadata: pq.FileMetaData, piece: Piece, size: int) -> Iterator[tuple[int, int]]:
