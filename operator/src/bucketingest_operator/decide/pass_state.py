@@ -27,6 +27,7 @@ from bucketingest_operator.decide.plan import (
 )
 from bucketingest_operator.decide.spec_changes import cluster_problems, digest, fixed_digest
 from bucketingest_operator.decide.status import (
+    CATALOG_SYNCED,
     CHECKPOINT_HEALTHY,
     COLUMNS_GROWN,
     COMMIT_FRESH,
@@ -34,6 +35,7 @@ from bucketingest_operator.decide.status import (
     RECONCILING,
     SCHEMA_REFUSED,
     SCHEMAS_TAKEN,
+    SOURCE_COMPLETE,
     STALLED,
     TIMELINE_CLEAN,
     Draft,
@@ -79,6 +81,7 @@ class Pass:
         self.startable = spec_to_run(seen)
         """The spec of the next attempt; also for a resource whose own spec cannot be used, if one has committed."""
         self.wanted: BucketIngest | None = None if self.problems else self.last_good if self.is_back else wanted
+        self._forget_what_is_not_wanted()
         self._actions: list[Action] = []
         self._events: list[EmitEvent] = []
         self.kept_preflight: str | None = None
@@ -120,6 +123,19 @@ class Pass:
         if before is None or (before.reason, before.message) != (now.reason, now.message):
             kind: Literal["Normal", "Warning"] = "Warning" if now.reason == SCHEMA_REFUSED else "Normal"
             self.event(kind, now.reason, now.message, now.message)
+
+    def _forget_what_is_not_wanted(self) -> None:
+        """Drop conditions of what the spec does not have any more: no driver will say anything of it."""
+        if self.wanted is None:
+            return
+        spec = self.wanted.spec
+        for kind, is_wanted in (
+            (SCHEMAS_TAKEN, spec.format is not None and spec.format.registry is not None),
+            (SOURCE_COMPLETE, spec.source.files is not None),
+            (CATALOG_SYNCED, bool(spec.catalogs)),
+        ):
+            if not is_wanted:
+                self.draft.drop(kind)
 
     def look(self, after: timedelta, *, live: bool = False) -> None:
         """Make the next pass no later than this."""

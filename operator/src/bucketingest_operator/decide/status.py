@@ -105,6 +105,10 @@ class Draft:
         """The current value of a condition."""
         return self._conditions.get(kind)
 
+    def drop(self, kind: str) -> None:
+        """There is nothing any more that a condition would be of."""
+        self._conditions.pop(kind, None)
+
     def phase(self, phase: Phase) -> None:
         """Set the phase."""
         self._phase = phase

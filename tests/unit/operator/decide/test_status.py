@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from bucketingest.spec.job_report import FilesReport, LagReport, ProgressReport, StateReport, UnknownColumn
 from bucketingest.spec.status import ATTEMPTS_MAX, Lag, Status
-from bucketingest_operator.decide.status import CONDITIONS, MESSAGE_MAX, Draft
-from support.operator.observations import NOW, attempt, commit, report, status_with
+from bucketingest_operator.decide.pass_state import Pass
+from bucketingest_operator.decide.status import (
+    CATALOG_SYNCED,
+    CONDITIONS,
+    MESSAGE_MAX,
+    SCHEMAS_TAKEN,
+    SOURCE_COMPLETE,
+    Draft,
+)
+from support.operator.observations import (
+    NOW,
+    attempt,
+    bucket_ingest,
+    commit,
+    report,
+    resource,
+    status_with,
+    well,
+)
 
 
 def test_every_condition_is_always_there_with_the_generation_it_answers() -> None:
@@ -189,3 +208,18 @@ def test_all_that_is_not_read_of_a_source_of_files_is_named() -> None:
         "Changed after they were read, and not read again: 12, a.csv, b.csv. "
         "Not in source.files.schema, and not read: more (b.csv)."
     )
+
+
+def test_a_condition_of_what_the_spec_no_longer_has_is_gone() -> None:
+    before = Draft(Status(), 1, NOW)
+    for kind in (SCHEMAS_TAKEN, CATALOG_SYNCED, SOURCE_COMPLETE):
+        before.set(kind, "False", "Refused", "it was so")
+
+    def kinds(spec: dict[str, Any]) -> list[str]:
+        seen = replace(well(), resource=resource(bucket_ingest(spec), status=before.status()))
+        return [each.type for each in Pass(seen).draft.status().conditions or ()]
+
+    assert kinds({}) == list(CONDITIONS)
+    kafka = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
+    format_ = {"type": "avro", "registry": {"url": "http://registry"}}
+    assert kinds({"source": kafka, "format": format_}) == [*CONDITIONS, SCHEMAS_TAKEN]
