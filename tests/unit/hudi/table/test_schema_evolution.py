@@ -5,6 +5,7 @@ import pytest
 
 from bucketingest.hudi.table.schema import arrow_to_avro, avro_to_arrow, with_meta_columns
 from bucketingest.hudi.table.schema_evolution import Fit, SchemaComparison, compare_schemas
+from support.tables.schema_changes import CHANGES, Change
 
 ID = pa.field("id", pa.string(), nullable=False)
 AMOUNT = pa.field("amount", pa.decimal128(10, 2))
@@ -169,3 +170,12 @@ def test_a_column_whose_name_differs_in_case_only_is_no_new_one() -> None:
     assert result.fit is Fit.REFUSED
     (reason,) = result.reasons
     assert reason.startswith("column 'Name' is 'name' in the table: Spark's readers cannot tell them apart")
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_each_change_is_taken_when_its_readers_can_read_it(change: Change) -> None:
+    before, after = ([ID, *filter(None, [change.field(after=after)])] for after in (False, True))
+    found = compared(before, after)
+    when = "never" if found.fit is Fit.REFUSED else "after a merge" if found.needs_merge else "at once"
+    assert when == change.when
+    assert all(change.name in each for each in found.reasons)
