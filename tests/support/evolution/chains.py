@@ -1,4 +1,4 @@
-"""Random chains of versions of an Avro schema, as a registry's compatibility modes allow them, and messages of them."""
+"""Random chains of versions of a schema, as a registry's compatibility modes allow them, and messages of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 Mode = Literal["BACKWARD", "FORWARD", "FULL", "NONE"]
 Shape = Literal["plain", "record", "array", "map", "times"]
+FormatName = Literal["avro", "json", "protobuf"]
 MODES: Final[tuple[Mode, ...]] = ("BACKWARD", "FORWARD", "FULL", "NONE")
 
 OTHER: Final = {
@@ -17,7 +18,11 @@ OTHER: Final = {
     "double": ["float", "int"],
 }
 """Types that a producer goes over to: some that a column can follow, and some that it cannot."""
-_TYPES: Final = ("int", "long", "float", "double", "string", "boolean", "date", "time", "decimal", "enum", "bytes")
+_TYPES: Final[dict[FormatName, tuple[str, ...]]] = {
+    "avro": ("int", "long", "float", "double", "string", "boolean", "date", "time", "decimal", "enum", "bytes"),
+    "json": ("long", "double", "string", "boolean"),
+    "protobuf": ("int", "long", "float", "double", "string", "boolean", "time", "enum", "bytes"),
+}
 _NAMES: Final = ("a", "b", "c", "d", "e", "f", "g", "h")
 _DEFAULT: Final = {"a": 7, "b": -1}
 """Names whose fields have this default if their type is int, in each version; other defaults are null."""
@@ -62,40 +67,39 @@ class Chain:
     """Versions of a schema, the oldest first."""
 
     mode: Mode
+    format: FormatName = "avro"
     versions: list[tuple[Field, ...]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, seed: int) -> Chain:
+    def of(cls, seed: int, format_: FormatName = "avro") -> Chain:
         draw = random.Random(seed)
         mode = MODES[seed % len(MODES)]
-        chain = cls(mode, [tuple(_new(draw, name) for name in draw.sample(_NAMES, draw.randint(1, 3)))])
+        first = tuple(_new(draw, format_, name) for name in draw.sample(_NAMES, draw.randint(1, 3)))
+        chain = cls(mode, format_, [first])
         for _ in range(draw.randint(2, 7)):
-            chain.versions.append(_next(draw, mode, chain.versions))
+            chain.versions.append(_next(draw, chain))
         return chain
 
-    def schema(self, number: int) -> dict[str, Any]:
-        fields = [{"name": "id", "type": "string"}, *(each.avro() for each in self.versions[number])]
-        return {"type": "record", "name": "Order", "fields": fields}
 
-
-def _new(draw: random.Random, name: str, *, nullable: bool | None = None) -> Field:
+def _new(draw: random.Random, format_: FormatName, name: str, *, nullable: bool | None = None) -> Field:
     shapes: tuple[Shape, ...] = ("plain", "plain", "plain", "record", "array", "map", "times")
-    shape = draw.choice(shapes)
-    kind = "int" if name in _DEFAULT else draw.choice(_TYPES)
+    shape = draw.choice(shapes[:-1] if format_ == "json" else shapes)
+    kind = "int" if name in _DEFAULT and format_ != "json" else draw.choice(_TYPES[format_])
     nullable = draw.random() < 0.4 if nullable is None else nullable
     return Field(name, kind, "plain" if name in _DEFAULT else shape, ("x", "y")[: draw.randint(1, 2)], nullable)
 
 
-def _next(draw: random.Random, mode: Mode, before: list[tuple[Field, ...]]) -> tuple[Field, ...]:
+def _next(draw: random.Random, chain: Chain) -> tuple[Field, ...]:
+    mode, before = chain.mode, chain.versions
     fields = list(before[-1])
     used = {each.name for version in before for each in version}
     unused = [each for each in _NAMES if each not in used]
     steps = {"BACKWARD": "adrw", "FORWARD": "AdAdw", "FULL": "ad", "NONE": "aAdwnz"}[mode]
     match draw.choice(steps):
         case "a" if unused:
-            fields.append(_new(draw, draw.choice(unused), nullable=True))
+            fields.append(_new(draw, chain.format, draw.choice(unused), nullable=True))
         case "A" if unused:
-            fields.insert(draw.randint(0, len(fields)), _new(draw, draw.choice(unused), nullable=False))
+            fields.insert(draw.randint(0, len(fields)), _new(draw, chain.format, draw.choice(unused), nullable=False))
         case "d" if fields:
             gone = [each for each in fields if mode in {"BACKWARD", "NONE"} or each.nullable or each.has_default]
             if gone:
@@ -109,7 +113,7 @@ def _next(draw: random.Random, mode: Mode, before: list[tuple[Field, ...]]) -> t
             place = draw.randrange(len(fields))
             old = fields[place]
             if old.kind in OTHER and old.shape != "times":
-                kind = draw.choice(OTHER[old.kind])
+                kind = draw.choice([each for each in OTHER[old.kind] if each in _TYPES[chain.format]])
                 is_wider = kind in {"long", "double"}
                 if mode == "NONE" or (kind != "string" and is_wider == (mode == "BACKWARD")):
                     fields[place] = Field(old.name, kind, old.shape, old.inside, old.nullable)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 from collections.abc import Sequence
@@ -17,8 +16,6 @@ from typing import Any, cast
 import pyarrow as pa
 
 from bucketingest.decode.avro.column_types import columns_of
-from bucketingest.decode.avro.growth import lenient
-from bucketingest.decode.avro.registered import RegisteredAvroDecoder
 from bucketingest.decode.avro.schema import read_reader
 from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.hudi.table.table import TableDefinition
@@ -29,9 +26,9 @@ from bucketingest.stream.source.columns_schema import ColumnsSchema, SchemaGrown
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import ColumnsChanged, ConflictingAttempt, InstantAborted
 from bucketingest.write.instants.source_range import SourceRange
-from support.decoding.registered_avro import encoded
-from support.evolution.chains import Chain, Field
+from support.evolution.chains import Chain, Field, FormatName
 from support.evolution.expected import Expected, same
+from support.evolution.formats import FORMATS, MessageFormat
 from support.oracle import hudi_rs
 from support.tables.local_writer import PIPELINE, LocalWriter
 from support.tables.other_writers import add_column
@@ -39,6 +36,8 @@ from support.tables.services.compactions import compact
 
 DEFINITION = TableDefinition("chain", ("id",), buckets=1)
 _REOPENED_MAX = 20
+_ABSENT = ("plain", "record")
+"""Shapes of which Protobuf has none; of others it has nothing inside."""
 
 
 class Died(Exception):
@@ -52,7 +51,7 @@ class Process:
     path: Path
     chain: Chain
     draw: random.Random
-    expected: Expected = field(default_factory=Expected)
+    expected: Expected = field(init=False)
     registered: int = 1
     others: int = 0
     columns: ColumnsSchema = field(default_factory=ColumnsSchema)
@@ -60,11 +59,16 @@ class Process:
     writer: LocalWriter = field(init=False)
 
     def __post_init__(self) -> None:
+        self.expected = Expected(self.chain.format)
         self.start()
+
+    @property
+    def format(self) -> MessageFormat:
+        return FORMATS[self.chain.format]
 
     def start(self) -> None:
         self.columns, self.ids = ColumnsSchema(), set()
-        texts = [lenient(json.dumps(self.chain.schema(number))) for number in reversed(range(self.registered))]
+        texts = [self.format.reader(self.chain.versions[number]) for number in reversed(range(self.registered))]
 
         def take(text: str) -> LocalWriter:
             self.columns.text = text
@@ -126,14 +130,14 @@ class Process:
     ) -> list[int]:
         growth = Growth(self.columns, lambda text: text, cast(Any, self._open))
         self.ids |= {number for number, _, _ in messages}
-        values = pa.array([encoded(self.chain.schema(number - 1), row, number) for number, _, row in messages])
+        values = pa.array([self.format.message(version, row, number) for number, version, row in messages])
         for _ in range(_REOPENED_MAX):
             asked: SchemaGrown | None = None
-            writers = {each: WriterSchema(json.dumps(self.chain.schema(each - 1))) for each in self.ids}
+            writers = {each: WriterSchema(self.format.text(self.chain.versions[each - 1])) for each in self.ids}
             try:
-                self.columns.cover(writers, lambda writer: writer.text)
+                self.columns.cover(writers, self.format.decoder(self.columns.text, {}).columns_in)
                 writers |= {each: WriterSchema(why_not=why) for each, why in self.columns.refused.items()}
-                decoded = self._decoder(writers).decode(values)
+                decoded = self.format.decoder(self.columns.text, writers).decode(values)
                 self._commit(pa.Table.from_batches([decoded.rows]), dies=dies)
                 return [each.number for each in decoded.refused]
             except SchemaGrown as grown:
@@ -145,9 +149,6 @@ class Process:
             self.writer.coordinator.give_up("columns become more")
             self.writer = cast(Any, growth.starter(asked, threading.Event()))
         raise AssertionError("columns become more without an end")
-
-    def _decoder(self, writers: dict[int, WriterSchema]) -> RegisteredAvroDecoder:
-        return RegisteredAvroDecoder(self.columns.text, columns_of(read_reader(self.columns.text)), writers)
 
     def _commit(self, rows: pa.Table, *, dies: bool) -> None:
         coordinator = self.writer.coordinator
@@ -171,7 +172,7 @@ class Process:
         return number + 1, version, {"id": self.draw.choice("uvwxyz"), **row}
 
     def _value(self, of: Field) -> Any:
-        if of.nullable and self.draw.random() < 0.2:
+        if of.nullable and self.draw.random() < 0.2 and (self.chain.format != "protobuf" or of.shape in _ABSENT):
             return None
         match of.shape:
             case "plain":
@@ -201,10 +202,10 @@ class Process:
         }[kind]
 
 
-def played(path: Path, seed: int) -> Process:
+def played(path: Path, seed: int, format_: FormatName) -> Process:
     """A chain from its first version to its last, with crashes, compactions and other writers between."""
     draw = random.Random(f"evolution {seed}")
-    process = Process(path, Chain.of(seed), draw)
+    process = Process(path, Chain.of(seed, format_), draw)
     while True:
         for _ in range(draw.randint(1, 3)):
             process.micro_batch(dies=draw.random() < 0.15)

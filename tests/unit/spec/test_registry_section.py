@@ -37,12 +37,6 @@ def test_without_a_topic_only_a_topics_subject_is_unknown() -> None:
     ("changes", "message"),
     [
         pytest.param(
-            {"spec.format": {"type": "json", "registry": REGISTRY}},
-            "spec.format.schema: is required: a registry's JSON Schema has no columns; "
-            "allowed: the columns as Spark SQL DDL",
-            id="JSON of a registry without columns",
-        ),
-        pytest.param(
             {"spec.format": {"type": "protobuf", "schema": "AAAA", "registry": REGISTRY}},
             "spec.format.messageName: is required with schema; allowed: a message's full name, such as "
             "com.example.Order",

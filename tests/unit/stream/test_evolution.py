@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from support.evolution.chains import FormatName
+from support.evolution.formats import FORMATS
 from support.evolution.process import played
 
 FIRST, _, LAST = os.environ.get("BUCKETINGEST_CHAINS", "0-16").partition("-")
 
 
 @pytest.mark.parametrize("seed", range(int(FIRST), int(LAST)))
-def test_each_row_is_read_as_the_union_of_all_schemas(tmp_path: Path, seed: int) -> None:
-    process = played(tmp_path, seed)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_each_row_is_read_as_the_union_of_all_schemas(tmp_path: Path, format_: FormatName, seed: int) -> None:
+    process = played(tmp_path, seed, format_)
     assert process.registered == len(process.chain.versions)

@@ -25,6 +25,8 @@ def columns_of(format_: Format) -> pa.Schema:
     """The columns, all of them nullable. Raises UnusableColumns."""
     text = format_.columns_text
     try:
+        if format_.envelope is None and format_.is_in_avros_terms:
+            return columns_of_record(read_reader(text))
         match format_.type:
             case "json":
                 columns = columns_of_ddl(text)
@@ -34,7 +36,7 @@ def columns_of(format_: Format) -> pa.Schema:
             case "avro" if format_.envelope is not None:
                 return with_deleted(readings_of(row_of(text))[0])
             case "avro":
-                return columns_of_record(read_record(text) if format_.registry is None else read_reader(text))
+                return columns_of_record(read_record(text))
             case "protobuf":
                 return columns_of_message(read_message(text, format_.message_name))
     except (UnreadableDdl, UnreadableSchema, UnreadableDescriptors) as error:

@@ -279,8 +279,8 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".messageName",
         ),
         CelRule(
-            "has(self.schema) || (has(self.registry) && self.type != 'json')",
-            "schema is required without registry, and for json",
+            "has(self.schema) || has(self.registry)",
+            "schema is required without registry",
             ".schema",
         ),
         CelRule(

@@ -97,7 +97,11 @@ def ingest_resource(
         with prepared(session):
             return _Input.of(rows, read_as, lookups, makes_jobs=service_jobs, columns=columns, board=shown)
 
+    taken = resource
+
     def first(read_as: BucketIngest) -> _Input:
+        nonlocal taken
+        taken = read_as
         if columns is not None and read_as.spec.format is not None:
             columns.text = read_as.spec.format.columns_text
         return given(read_as)
@@ -110,7 +114,7 @@ def ingest_resource(
             job,
             ended_hosts=ended_hosts,
             columns=columns,
-            with_schema=lambda text: given(with_columns(resource, text)),
+            with_schema=lambda text: given(with_columns(taken, text)),
         )
     except BaseException:  # also by a stop signal
         if topics is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bucketingest.decode.message_columns import columns_of as columns_of_format
 from bucketingest.decode.protobuf.columns import columns_of
 from bucketingest.decode.protobuf.compiled import CompilerFailed, Uncompilable, compiled, message_names
 from bucketingest.decode.protobuf.descriptors import read_message
@@ -44,7 +45,7 @@ def header(schema_id: int, indexes: bytes = b"\x00") -> bytes:
 @pytest.fixture(scope="module")
 def decoder() -> RegisteredProtobufDecoder:
     message = read_message(compiled(NEW, {}), "shop.Order")
-    writers = {7: WriterSchema(message_names(compiled(OLD, {}))), 8: WriterSchema(message_names(compiled(NEW, {})))}
+    writers = {7: WriterSchema(compiled(OLD, {})), 8: WriterSchema(compiled(NEW, {}))}
     found = RegisteredProtobufDecoder(message, columns_of(message), {}).knowing(writers)
     return pickle.loads(pickle.dumps(found))
 
@@ -87,7 +88,7 @@ def test_another_message_of_the_schema_is_none_of_the_table(decoder: RegisteredP
 
 def test_references_are_imported_under_their_names() -> None:
     found = RegisteredSchema(WITH_IMPORT, "PROTOBUF", (BASE,), ("base/money.proto",))
-    assert writer_schema(found, "PROTOBUF").text == '{"0": "shop.Order"}'
+    assert message_names(writer_schema(found, "PROTOBUF").text) == {"0": "shop.Order"}
     assert writer_schema(RegisteredSchema(WITH_IMPORT, "PROTOBUF"), "PROTOBUF").why_not.startswith(
         "cannot be read: base/money.proto: File not found."
     )
@@ -127,8 +128,9 @@ def test_the_columns_are_the_newest_schemas(registry: HttpRegistry) -> None:
     registry.register("orders-value", WITH_IMPORT, schemaType="PROTOBUF", references=references)
     found = fixed(registry).spec.format
     assert found is not None
-    message = read_message(found.columns_text, found.message_name)
-    assert (message.name, [field.name for field in message.fields]) == ("shop.Order", ["id", "paid", "at"])
+    paid = pa.struct([("cents", pa.int64())])
+    kinds = [("id", pa.string()), ("paid", paid), ("at", pa.timestamp("us", "UTC"))]
+    assert (found.message_name, columns_of_format(found)) == ("shop.Order", pa.schema(kinds))
     registry.register("orders-value", NEW, schemaType="PROTOBUF")
     named = fixed(registry, messageName="shop.Order").spec.format
     assert named is not None

@@ -18,7 +18,6 @@ from bucketingest.decode.message_columns import with_deleted
 from bucketingest.decode.rows import Decoded, Refused
 from bucketingest.decode.sql.nodes import Node, RowsInDoubt
 from bucketingest.decode.sql.program import Program, Select, Where
-from bucketingest.stream.source import messages
 from bucketingest.stream.source.messages import MessageDecoder, blocks, marked_messages, pack_messages, refused_messages
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.shuffle import SHUFFLE_SCHEMA
@@ -222,12 +221,12 @@ def test_a_message_with_a_time_beyond_the_years_of_a_column_is_no_row() -> None:
 
 
 def test_blocks_are_bounded_in_rows_and_bytes_and_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "BLOCK_ROWS", 10)
+
     values = [None if number % 7 == 0 else bytes([65 + number % 26]) * (number * 37 % 400) for number in range(200)]
     values[50] = b"x" * 5000
     whole = batch(*values)
     parts = [whole.slice(3, 60), whole.slice(63, 0), whole.slice(63, 1), whole.slice(64)]
-    found = list(blocks(parts, 1000))
+    found = list(blocks(parts, 1000, 10))
     assert [value for block in found for value in block.column("value").to_pylist()] == values[3:]
     assert all(block.num_rows <= 10 for block in found)
     sizes = [sum(len(value or b"") for value in block.column("value").to_pylist()) for block in found]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Generic
 
 from bucketingest.cli.connect.checking_spark import CheckingSpark
-from bucketingest.cli.connect.results import Check, Results
+from bucketingest.cli.connect.results import Check, Found, Results
 from bucketingest.cli.job import keep_secrets_of
 from bucketingest.cli.validate import ask_registry
 from bucketingest.decode.decoder_choice import has_ways
-from bucketingest.decode.registered.subjects import registry_client
+from bucketingest.decode.registered.subjects import readers_schemas, registry_client
+from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.hudi.naming import HOODIE_DIRECTORY
 from bucketingest.hudi.table.checks import version_refusals
@@ -61,11 +64,13 @@ def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Chec
         results.check("source", SOURCE_SECONDS, lambda: _look_at_files(resource), str)
     if known is None:
         return results
-    compiled = results.check("sql", SQL_SECONDS, lambda: _compiled(session, known), _columns)
+    inputs = _by_versions(session, resource)
+    compiled = results.check("sql", SQL_SECONDS, lambda: _first_taken(inputs, lambda found: found), _columns)
     if compiled is not None:
         storage_failed = any(each.name == "storage" for each in results.failed)
         if not storage_failed:
-            results.check("table", STORAGE_SECONDS, lambda: _fits(compiled), str)
+            made = chain([lambda: compiled.taken], inputs)
+            results.check("table", STORAGE_SECONDS, lambda: _first_taken(made, _fits), lambda found: found.said)
     return results
 
 
@@ -147,9 +152,55 @@ def _compiled(session: SparkSession, resource: BucketIngest) -> _Compiled:
         return _Compiled(pipeline, shape.schema(rows), ", ".join(str(each) for each in ways if each is not None))
 
 
-def _columns(compiled: _Compiled) -> str:
+def _by_versions(session: SparkSession, resource: BucketIngest) -> Iterator[Callable[[], _Compiled]]:
+    """What each schema makes of the resource that a start would try, the newest first."""
+    format_ = resource.spec.format
+    if format_ is None or format_.registry is None:
+        yield partial(_compiled, session, resource)
+        return
+    for each in readers_schemas(resource, registry_client(format_.registry), Patience(seconds=0)):
+        yield partial(_compiled, session, each)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken(Generic[Found]):
+    """What was taken first. `refused`: what was said of newer schemas; "" if there is none."""
+
+    taken: Found
+    refused: str
+
+    @property
+    def said(self) -> str:
+        """In words."""
+        return f"{self.taken}; a start takes an older schema: {self.refused}" if self.refused else str(self.taken)
+
+
+def _first_taken(inputs: Iterator[Callable[[], _Compiled]], take: Callable[[_Compiled], Found]) -> _Taken[Found]:
+    """As a start takes it. Raises what was said of the newest if none is taken."""
+    from bucketingest.stream.growth import first_taken
+
+    refused: list[str] = []
+
+    def made(make: Callable[[], _Compiled]) -> Found:
+        try:
+            return take(make())
+        except BucketIngestError as error:
+            refused.append(str(error))
+            raise
+
+    found = first_taken((partial(_itself, each) for each in inputs), made)
+    return _Taken(found, refused[0] if refused else "")
+
+
+def _itself(make: Callable[[], _Compiled]) -> Callable[[], _Compiled]:
+    return make
+
+
+def _columns(found: _Taken[_Compiled]) -> str:
+    compiled = found.taken
     columns = f"transform and deleteWhen give {len(compiled.schema)} columns"
-    return f"{columns}; {compiled.way}" if compiled.way else columns
+    said = f"{columns}; {compiled.way}" if compiled.way else columns
+    return _Taken(said, found.refused).said
 
 
 def _fits(compiled: _Compiled) -> str:

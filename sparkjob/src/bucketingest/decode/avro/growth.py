@@ -67,7 +67,7 @@ def left_out(reader_text: str, writer_text: str) -> tuple[str, ...]:
 
 
 def _left_out(reader: Any, writer: Any, path: str) -> Iterator[str]:
-    one, other = _value(reader), _value(writer)
+    one, other = value_of(reader), value_of(writer)
     if one is None or other is None or one["type"] != other["type"]:
         return
     if one["type"] == "record":
@@ -110,7 +110,7 @@ def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: _Cha
 
 
 def _of_type(reader: Any, writer: Any, path: str, changed: _Changed) -> Any:
-    one, other = _value(reader), _value(writer)
+    one, other = value_of(reader), value_of(writer)
     if one is None or other is None:
         return reader
     kind, joined = one["type"], one
@@ -145,7 +145,7 @@ def _digits(reader: dict[str, Any], writer: dict[str, Any]) -> int:
     return precision if same and isinstance(precision, int) else 0
 
 
-def _value(kind: Any) -> dict[str, Any] | None:
+def value_of(kind: Any) -> dict[str, Any] | None:
     """The type of what is not null; None for a union of several."""
     if not isinstance(kind, list):
         return dict(kind)

@@ -53,3 +53,12 @@ def _resolved(writer_text: str, reader_text: str, columns: pa.Schema) -> dict[st
         return resolved(writer, read_reader(reader_text), columns)
     except Incompatible as error:
         return f"cannot be read with the table's: {error}"
+
+
+def why_unresolved(writer_text: str, reader_text: str, columns: pa.Schema) -> str:
+    """Why no message of the writer's schema can be read as the reader's, in words that follow its id; "" if some can.
+
+    The rules are the same for messages that are not Avro: those of their columns in Avro's terms.
+    """
+    found = _resolved(writer_text, reader_text, columns)
+    return found if isinstance(found, str) else ""

@@ -88,8 +88,10 @@ class _Names:
         if isinstance(schema, list):
             return self._union(schema, namespace)
         kind = schema["type"]
-        if self._any_type and kind == "null":
-            return {"type": kind}
+        if kind == "null":
+            if self._any_type:
+                return {"type": kind}
+            raise UnreadableSchema(_text(schema.get("why", "has the type null")))
         if not isinstance(kind, str):  # its further attributes count for nothing
             return self.written(kind, namespace)
         if kind not in _PRIMITIVES and kind not in _COMPLEX:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from bucketingest.decode.conversion import converted, places_of
 from bucketingest.decode.ddl import type_in_ddl
 from bucketingest.decode.files.parts import BadFile
 
@@ -55,7 +54,7 @@ def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
     if t.is_null(found):
         return True
     if t.is_struct(wanted) and t.is_struct(found):
-        places = _places(found, wanted)
+        places = places_of(found, wanted)
         return places is not None and all(
             place is None or _fits(found.field(place).type, each.type)
             for place, each in zip(places, wanted, strict=True)
@@ -65,19 +64,6 @@ def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
     if t.is_map(wanted) and t.is_map(found):
         return _fits(found.key_type, wanted.key_type) and _fits(found.item_type, wanted.item_type)
     return _is_wider(found, wanted)
-
-
-def _places(found: pa.StructType, wanted: pa.StructType) -> list[int | None] | None:
-    """Where each field is in the other type, by name in any case; None if several could be one of them."""
-    places: list[int | None] = []
-    for each in wanted:
-        same = [at for at, field in enumerate(found) if field.name.lower() == each.name.lower()]
-        if len(same) > 1:
-            same = [at for at in same if found.field(at).name == each.name]
-            if len(same) != 1:
-                return None
-        places.append(same[0] if same else None)
-    return places
 
 
 def _is_wider(found: pa.DataType, wanted: pa.DataType) -> bool:
@@ -104,67 +90,12 @@ def _is_wider(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def converted_column(array: pa.Array, wanted: pa.Field) -> pa.Array:
-    """A column's values in its type, as `converted` gives them. Raises BadFile, which names the column."""
+    """A column's values in its type. Raises BadFile, which names the column."""
     try:
         return converted(array, wanted.type)
     except pa.ArrowInvalid as error:
         kinds = type_in_ddl(array.type), type_in_ddl(wanted.type)
         raise BadFile(f"column {wanted.name}: a {kinds[0]} is no {kinds[1]}: {error}") from None
-
-
-def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The values in a type for which `why_not` says nothing. Raises ArrowInvalid for one that does not fit."""
-    t = pa.types
-    found = array.type
-    if found == wanted:
-        return array
-    if isinstance(found, pa.BaseExtensionType):
-        return converted(array.storage, wanted)
-    if t.is_dictionary(found):
-        return converted(array.dictionary_decode(), wanted)
-    if t.is_struct(wanted) and t.is_struct(found):
-        return _struct(array, wanted)
-    if t.is_list(wanted) and not t.is_null(found):
-        return _list(array.cast(pa.list_(found.value_type)), wanted)
-    if t.is_map(wanted) and t.is_map(found):
-        return _map(array, wanted)
-    if t.is_timestamp(wanted) and t.is_timestamp(found):
-        if found.unit == "ns":  # what is finer than a microsecond is no part of any column here
-            return pc.floor_temporal(array, unit="microsecond").cast(wanted)
-        return array.cast(wanted)
-    return array.cast(wanted)
-
-
-def _struct(array: pa.StructArray, wanted: pa.StructType) -> pa.Array:
-    places = _places(array.type, wanted)
-    assert places is not None, "else `why_not` says so"
-    children = [
-        pa.nulls(len(array), field.type) if place is None else converted(array.field(place), field.type)
-        for place, field in zip(places, wanted, strict=True)
-    ]
-    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=_mask(array))
-
-
-def _list(array: pa.ListArray, wanted: pa.ListType) -> pa.Array:
-    values = converted(array.flatten(), wanted.value_type)
-    return pa.ListArray.from_arrays(_offsets(array), values, type=wanted, mask=_mask(array))
-
-
-def _map(array: pa.MapArray, wanted: pa.MapType) -> pa.Array:
-    entries = pa.struct([pa.field("key", array.type.key_type, nullable=False), ("value", array.type.item_type)])
-    pairs = array.cast(pa.list_(entries))
-    keys, items = pairs.flatten().flatten()
-    keys, items = converted(keys, wanted.key_type), converted(items, wanted.item_type)
-    return pa.MapArray.from_arrays(_offsets(pairs), keys, items, type=wanted, mask=_mask(array))
-
-
-def _offsets(array: pa.ListArray) -> pa.Int32Array:
-    """Of its values behind each other, without those of nulls."""
-    return pa.array(np.concatenate(([0], np.cumsum(pc.fill_null(array.value_lengths(), 0).to_numpy()))), pa.int32())
-
-
-def _mask(array: pa.Array) -> pa.BooleanArray | None:
-    return array.is_null() if array.null_count else None
 
 
 def read_as(found: pa.DataType) -> pa.DataType | None:

@@ -5,7 +5,6 @@ google/protobuf. Only the driver does.
 from __future__ import annotations
 
 import base64
-import json
 import re
 import subprocess
 import sys
@@ -76,9 +75,9 @@ def _problem(said: str) -> str | None:
     return lines[0].replace(f"{_MAIN}:", "line ")[:_LENGTH_MAX] if lines else None
 
 
-def message_names(descriptors: str) -> str:
+def message_names(descriptors: str) -> dict[str, str]:
     """Full names of the messages of a set's last file by their indexes, such as "0,1" for the second one inside the
-    first, as JSON.
+    first.
     """
     file = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode(descriptors)).file[-1]
     found: dict[str, str] = {}
@@ -90,7 +89,7 @@ def message_names(descriptors: str) -> str:
             add(each.nested_type, f"{path}{number},", name)
 
     add(file.message_type, "", file.package)
-    return json.dumps(found)
+    return found
 
 
 def _place(root: Path, name: str) -> Path:

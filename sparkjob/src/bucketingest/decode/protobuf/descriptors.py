@@ -21,13 +21,14 @@ _ZERO: Final = {"string": "", "bytes": b"", "bool": False, "float": 0.0, "double
 _SPECIAL: Final = {"Timestamp": "timestamp", "Duration": "duration"}
 
 
-@lru_cache(8)
-def read_message(text: str, name: str | None) -> Message:
-    """The message of the name in a descriptor set in Base64; None: the first of its last file.
+@lru_cache(64)
+def read_message(text: str, name: str | None, *, leaves_out: bool = False) -> Message:
+    """The message of the name in a descriptor set in Base64; None: the first of its last file. `leaves_out`: a field
+    that can be no column is left out.
 
     Raises UnreadableDescriptors.
     """
-    return _Reading().message(descriptor_of(text, name), ())
+    return _Reading(leaves_out=leaves_out).message(descriptor_of(text, name), ())
 
 
 def descriptor_of(text: str, name: str | None) -> Any:
@@ -68,7 +69,8 @@ def _first_line(error: Exception) -> str:
 
 
 class _Reading:
-    def __init__(self) -> None:
+    def __init__(self, *, leaves_out: bool) -> None:
+        self._leaves_out = leaves_out
         self._count = 0
 
     def message(self, found: Any, around: tuple[str, ...]) -> Message:
@@ -77,18 +79,24 @@ class _Reading:
             raise UnreadableDescriptors(
                 f"has the message {found.full_name} inside itself, which would be columns without end"
             )
-        fields: list[Field] = []
+        fields: dict[str, Field] = {}
+        left_out: list[tuple[str, str]] = []
         for each in found.fields:
-            self._count += 1
-            if self._count > FIELDS_MAX:
-                raise UnreadableDescriptors(f"has more than {FIELDS_MAX} fields in {around[0] if around else 'it'}")
-            if (field := self._field(each, (*around, found.full_name))) is not None:
-                fields.append(field)
-        if len({field.name.lower() for field in fields}) < len(fields):
-            raise UnreadableDescriptors(f"has names in {found.full_name} that differ in case only")
+            try:
+                self._count += 1
+                if self._count > FIELDS_MAX:
+                    raise UnreadableDescriptors(f"has more than {FIELDS_MAX} fields in {around[0] if around else 'it'}")
+                if (field := self._field(each, (*around, found.full_name))) is None:
+                    continue
+                if fields.setdefault(field.name.lower(), field) is not field:
+                    raise UnreadableDescriptors(f"has names in {found.full_name} that differ in case only")
+            except UnreadableDescriptors as error:
+                if not self._leaves_out:
+                    raise
+                left_out.append((each.name, str(error)))
         if not around and not fields:
             raise UnreadableDescriptors(f"has the message {found.full_name} without fields")
-        return Message(found.full_name, tuple(fields))
+        return Message(found.full_name, tuple(fields.values()), tuple(left_out))
 
     def _field(self, each: Any, around: tuple[str, ...]) -> Field | None:
         """None for a message without fields, of which Spark makes no column either."""
@@ -101,6 +109,8 @@ class _Reading:
         if kind == "message":
             inner = self.message(each.message_type, around)
             of_map = each.message_type.GetOptions().map_entry
+            if of_map and inner.left_out:
+                raise UnreadableDescriptors(inner.left_out[0][1])
             if not inner.fields or (of_map and len(inner.fields) < 2):  # Spark leaves them out, too
                 return None
             if (special := _special(each.message_type)) is not None:

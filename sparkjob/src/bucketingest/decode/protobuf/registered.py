@@ -1,7 +1,7 @@
 """Decodes Protobuf messages of a registry's schemas, behind Confluent's header and the indexes of a message.
 
-Protobuf names fields by their numbers in every schema, so that all are read as the table's message. What the header
-names is asked for only whether it has this message: of another one the numbers mean something else.
+With a message of the resource's own all are read as that one, by the numbers of its fields; else each as its own schema
+has it, and its fields are the columns of their names. What has another name is another message.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from bucketingest.avro.cursors import Places, in_places
+from bucketingest.decode.avro.registered import why_unresolved
+from bucketingest.decode.avro.schema import UnreadableSchema
+from bucketingest.decode.conversion import as_columns
+from bucketingest.decode.protobuf.as_avro import as_avro, only_columns
+from bucketingest.decode.protobuf.compiled import message_names
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
+from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.scanner import WireCursors
-from bucketingest.decode.protobuf.schema import Message
+from bucketingest.decode.protobuf.schema import Message, UnreadableDescriptors
 from bucketingest.decode.registered.wire_format import HEADER_BYTES, RegisteredDecoder, WriterSchema
 from bucketingest.decode.rows import Decoded, Refused, batch
 
@@ -27,25 +33,34 @@ _FIRST: Final = "0"
 
 
 class RegisteredProtobufDecoder(RegisteredDecoder):
-    """Decodes messages as the table's message. A writer's text has the names of its messages by their indexes, as
-    `compiled` finds them. Picklable.
-    """
+    """Decodes messages of one name. A writer's text is its descriptor set, as `compiled` makes it. Picklable."""
 
     kind: ClassVar[str] = "PROTOBUF"
 
-    def __init__(self, message: Message, schema: pa.Schema, writers: Mapping[int, WriterSchema]) -> None:
-        """`schema`: the columns of the message."""
+    def __init__(
+        self, message: Message | str, schema: pa.Schema, writers: Mapping[int, WriterSchema], reader_text: str = ""
+    ) -> None:
+        """`message`: what all are read as; or the name of theirs, and `reader_text` the Avro schema of the columns.
+        `schema`: the columns.
+        """
         super().__init__(schema, writers)
-        self._message = message
-        self._decoder = ProtobufDecoder(message, schema)
+        self._message, self._reader_text = message, reader_text
+        self._name = message if isinstance(message, str) else message.name
+        self._given = None if isinstance(message, str) else ProtobufDecoder(message, schema)
 
     def knowing(self, writers: Mapping[int, WriterSchema]) -> Self:
         """See `RegisteredDecoder`."""
-        return type(self)(self._message, self.schema, writers)
+        return type(self)(self._message, self.schema, writers, self._reader_text)
 
-    def _of_schema(self, schema_id: int, writer: WriterSchema, messages: pa.BinaryArray) -> Decoded:  # noqa: ARG002
+    def columns_in(self, writer: WriterSchema) -> str:
+        """See `RegisteredDecoder`."""
+        return columns_text(writer.text, self._name)
+
+    def _of_schema(self, schema_id: int, writer: WriterSchema, messages: pa.BinaryArray) -> Decoded | str:  # noqa: ARG002
         names = _names(writer.text)
-        wanted = {path for path, name in names.items() if name == self._message.name}
+        wanted = {path for path, name in names.items() if name == self._name}
+        if isinstance(decoder := self._given or _decoder(writer.text, self._name, self._reader_text, self.schema), str):
+            return decoder
         paths, behind = indexes_of(messages)
         good = np.fromiter((path in wanted for path in paths), np.bool_, len(paths))
         refused = [Refused(at, self._other(names, paths[at])) for at in np.flatnonzero(~good).tolist()]
@@ -53,7 +68,7 @@ class RegisteredProtobufDecoder(RegisteredDecoder):
             return Decoded(batch([], self.schema), refused, 0)
         numbers = np.flatnonzero(good)
         some = messages if not refused else messages.take(pa.array(numbers))
-        decoded = self._decoder.decode(some, behind[good])
+        decoded = as_columns(decoder.decode(some, behind[good]), self.schema, len(some))
         refused += [Refused(int(numbers[each.number]), each.why) for each in decoded.refused]
         refused.sort(key=lambda each: each.number)
         return Decoded(decoded.rows, refused, decoded.one_by_one)
@@ -65,7 +80,7 @@ class RegisteredProtobufDecoder(RegisteredDecoder):
             return f"{place}it has no indexes of a message"
         if path not in names:
             return f"{place}the schema has no message with the indexes {path}"
-        return f"{place}it is a {names[path]}, not a {self._message.name}"
+        return f"{place}it is a {names[path]}, not a {self._name}"
 
 
 def indexes_of(messages: pa.BinaryArray) -> tuple[list[str | None], Places]:
@@ -92,6 +107,26 @@ def indexes_of(messages: pa.BinaryArray) -> tuple[list[str | None], Places]:
     return found, cursors.at - starts
 
 
+def columns_text(descriptors: str, name: str) -> str:
+    """The Avro schema of a message's columns. Raises UnreadableSchema."""
+    try:
+        return json.dumps(as_avro(read_message(descriptors, name, leaves_out=True)))
+    except UnreadableDescriptors as error:
+        raise UnreadableSchema(str(error)) from error
+
+
 @lru_cache(256)
-def _names(text: str) -> dict[str, str]:
-    return json.loads(text)
+def _names(descriptors: str) -> dict[str, str]:
+    return message_names(descriptors)
+
+
+@lru_cache(256)
+def _decoder(descriptors: str, name: str, reader_text: str, columns: pa.Schema) -> ProtobufDecoder | str:
+    """What decodes messages of a schema, or why none can be a row, in words that follow the schema's id."""
+    try:
+        if why := why_unresolved(columns_text(descriptors, name), reader_text, columns):
+            return why
+    except UnreadableSchema as error:
+        return f"cannot be read: it {error}"
+    message = only_columns(read_message(descriptors, name, leaves_out=True), columns)
+    return ProtobufDecoder(message) if message.fields else f"has no column in {name}"

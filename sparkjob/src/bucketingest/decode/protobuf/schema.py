@@ -77,3 +77,5 @@ class Message:
     name: str
     """With its package."""
     fields: tuple[Field, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Names of the fields that can be no columns, and why, if it was read so."""

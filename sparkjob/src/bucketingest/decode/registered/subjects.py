@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from functools import lru_cache
@@ -10,9 +9,13 @@ from typing import Final
 
 from bucketingest.decode.avro.growth import lenient
 from bucketingest.decode.avro.references import UnjoinableSchema, self_contained
+from bucketingest.decode.avro.schema import UnreadableSchema
 from bucketingest.decode.debezium.avro_schemas import row_of, why_unwanted
+from bucketingest.decode.json.as_avro import columns_text as columns_of_json
+from bucketingest.decode.json.as_avro import with_references
 from bucketingest.decode.message_columns import why_refused
 from bucketingest.decode.protobuf.compiled import Uncompilable, compiled, message_names
+from bucketingest.decode.protobuf.registered import columns_text as columns_of_message
 from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.registry.client import RegisteredSchema, RegistryClient, SubjectVersion
 from bucketingest.registry.credentials import registry_credentials
@@ -24,7 +27,9 @@ from bucketingest.spec.model import BucketIngest
 log = logging.getLogger(__name__)
 
 VERSIONS_MAX: Final = 10
-"""Versions of a subject, the newest first, that a start looks at."""
+"""Versions of a subject, the newest first, that a start looks at one by one. Of older ones it looks at ever fewer, and
+at the first, which made the table: then messages say what else are columns.
+"""
 
 
 def registry_client(registry: Registry) -> RegistryClient:
@@ -45,7 +50,7 @@ def readers_schemas(resource: BucketIngest, client: RegistryClient, patience: Pa
     refused: UnusableSchema | None = None
     is_usable = False
     newest = _version(resource, client, patience)
-    for number in range(newest.number, max(newest.number - VERSIONS_MAX, 0), -1):
+    for number in _looked_at(newest.number):
         found = newest if number == newest.number else _older(resource, client, patience, number)
         try:
             usable = None if found is None else _of_version(resource, client, found)
@@ -61,10 +66,14 @@ def readers_schemas(resource: BucketIngest, client: RegistryClient, patience: Pa
 
 
 def with_readers_schema(resource: BucketIngest, client: RegistryClient, patience: Patience) -> BucketIngest:
-    """The first of these, or why it cannot be the columns. Raises RegistryError."""
-    if not _asks_for_columns(resource):
-        return resource
-    return _of_version(resource, client, _version(resource, client, patience))
+    """The first of these. Raises RegistryError."""
+    return next(readers_schemas(resource, client, patience))
+
+
+def _looked_at(newest: int) -> list[int]:
+    """Numbers of versions, from the newest on."""
+    distances = [*range(VERSIONS_MAX), *(VERSIONS_MAX << step for step in range(newest.bit_length()))]
+    return list(dict.fromkeys(max(newest - each, 1) for each in distances))
 
 
 def _asks_for_columns(resource: BucketIngest) -> bool:
@@ -107,13 +116,14 @@ def _of_version(resource: BucketIngest, client: RegistryClient, version: Subject
         raise UnusableSchema(f"{what} {writer.why_not}")
     if format_.envelope is not None and (why := why_unwanted(writer.text, flat=format_.envelope.flat)) is not None:
         raise UnusableSchema(f"{what} has {why}")
-    fixed = _fixed(format_, found, writer)
-    if (why := why_refused(fixed)) is not None:
+    try:
+        fixed, why = _fixed(format_, writer), None
+    except UnreadableSchema as error:
+        fixed, why = format_, str(error)
+    if (why := why or why_refused(fixed)) is not None:
         raise UnusableSchema(
             f"{what} {why}: it cannot be a column. Give spec.format.schema with the fields that are to be columns"
         )
-    if fixed.type == "avro":
-        fixed = fixed.model_copy(update={"schema_text": lenient(fixed.columns_text)})
     said = {"at": client.url, "subject": _subject(resource), "id": version.schema_id}
     log.info("the table's schema is a version of the subject", extra=said)
     return _with_format(resource, fixed)
@@ -136,25 +146,30 @@ def writer_schema(found: RegisteredSchema | None, kind: str) -> WriterSchema:
         return WriterSchema(why_not="is not in the registry")
     if found.kind != kind:
         return WriterSchema(why_not=f"is {found.kind}, not {kind}")
-    if kind == "JSON":  # the columns say what counts of a message
-        return WriterSchema()
     try:
-        if kind == "PROTOBUF":
-            return WriterSchema(message_names(_descriptors(found)))
-        return WriterSchema(self_contained(found.text, found.references))
+        return WriterSchema(_text_of(found, kind))
     except (UnjoinableSchema, Uncompilable) as error:
         return WriterSchema(why_not=f"cannot be read: {error}")
 
 
-def _descriptors(found: RegisteredSchema) -> str:
-    return compiled(found.text, dict(zip(found.names, found.references, strict=True)))
+def _text_of(found: RegisteredSchema, kind: str) -> str:
+    """With those that it refers to, as the decoder of the kind takes it."""
+    named = dict(zip(found.names, found.references, strict=False))
+    match kind:
+        case "JSON":
+            return with_references(found.text, named)
+        case "PROTOBUF":
+            return compiled(found.text, named)
+    return self_contained(found.text, found.references)
 
 
-def _fixed(format_: Format, found: RegisteredSchema, writer: WriterSchema) -> Format:
-    """The format with a schema."""
-    if format_.type != "protobuf":
-        text = writer.text if format_.envelope is None else row_of(writer.text)
-        return format_.model_copy(update={"schema_text": text})
-    names = json.loads(writer.text)
-    name = format_.message_name or names.get("0")
-    return format_.model_copy(update={"schema_text": _descriptors(found), "message_name": name})
+def _fixed(format_: Format, writer: WriterSchema) -> Format:
+    """The format with the schema of its columns, in Avro's terms. Raises UnreadableSchema."""
+    if format_.type == "json":
+        return format_.model_copy(update={"schema_text": lenient(columns_of_json(writer.text))})
+    if format_.type == "protobuf":
+        name = format_.message_name or message_names(writer.text).get("0", "")
+        text = lenient(columns_of_message(writer.text, name))
+        return format_.model_copy(update={"schema_text": text, "message_name": name})
+    text = writer.text if format_.envelope is None else row_of(writer.text)
+    return format_.model_copy(update={"schema_text": lenient(text)})

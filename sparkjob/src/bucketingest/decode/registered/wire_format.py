@@ -104,9 +104,7 @@ class RegisteredDecoder(ABC):
     def _merged(self, rows: list[pa.RecordBatch], order: list[npt.NDArray[np.int64]]) -> pa.RecordBatch:
         if len(rows) <= 1:
             return rows[0] if rows else batch([], self.schema)
-        table = pa.Table.from_batches(rows).take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
-        merged = table.combine_chunks().to_batches()
-        return merged[0] if merged else batch([], self.schema)
+        return pa.concat_batches(rows).take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
 
 
 def ids_of(messages: pa.BinaryArray) -> npt.NDArray[np.int64]:

@@ -124,12 +124,13 @@ class Format(SpecModel):
         default=None,
         alias="schema",
         description=(
-            "For json: the columns as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2); required. "
+            "For json: the columns as Spark SQL DDL, such as: order_id STRING, amount DECIMAL(10,2). "
             "For avro: the Avro schema of the value, as JSON text. With registry messages are read as this schema, "
-            "whatever theirs is; absent, it is the newest of the subject at each start, and grows with new fields of "
-            "messages while the job runs. Required without registry. "
+            "whatever theirs is. "
             "For protobuf: the descriptor set of the value in Base64, as protoc --include_imports --descriptor_set_out "
-            "writes it; with registry as for avro."
+            "writes it. "
+            "Required without registry; with one, and absent, the columns are those of the subject's newest schema at "
+            "each start, and grow with new fields of messages while the job runs."
         ),
     )
     message_name: str | None = Field(
@@ -181,15 +182,19 @@ class Format(SpecModel):
         default=None,
         description=(
             "Values begin with Confluent's header. Each Avro value is decoded with the schema that the registry has "
-            "for its id; of JSON the id must be that of a JSON Schema, and schema says what is decoded; of Protobuf it "
-            "must be that of a schema with the message."
+            "for its id; of JSON the id must be that of a JSON Schema; of Protobuf that of a schema with the message."
         ),
     )
 
     @property
     def follows_registry(self) -> bool:
         """Whether the columns are the fields of the messages' schemas, and become more with them."""
-        return self.type == "avro" and self.registry is not None and self.schema_text is None
+        return self.registry is not None and self.schema_text is None
+
+    @property
+    def is_in_avros_terms(self) -> bool:
+        """Whether the columns are those of an Avro schema, as a registry's are, whatever the messages' format is."""
+        return self.registry is not None and self.columns_text.lstrip().startswith("{")
 
     @property
     def columns_text(self) -> str:

@@ -44,18 +44,11 @@ def _protobuf(view: View) -> Iterator[Finding]:
 
 
 def _has_schema(view: View) -> Iterator[Finding]:
-    if view.mapping("format") is None or view.value("format.schema") is not None:
-        return
-    where = ("format", "schema")
-    if view.text("format.type") == "json":
-        wrong = "is required: a registry's JSON Schema has no columns"
-        yield (
-            where,
-            wrong if view.value("format.registry") is not None else "is required",
-            "the columns as Spark SQL DDL",
-        )
-    elif view.value("format.registry") is None:
-        yield where, "is required", "text of 1 to 262144 characters, or a registry"
+    is_there = any(view.value(f"format.{each}") is not None for each in ("schema", "registry"))
+    if view.mapping("format") is not None and not is_there:
+        is_json = view.text("format.type") == "json"
+        what = "the columns as Spark SQL DDL" if is_json else "text of 1 to 262144 characters"
+        yield ("format", "schema"), "is required", f"{what}, or a registry"
 
 
 def _for_avro(view: View) -> Iterator[Finding]:

@@ -32,6 +32,8 @@ BLOCK_BYTES: Final = 4 * 1024**2
 """A block has at most so many messages and, but for a single larger message, at most so many bytes of them."""
 BLOCK_BYTES_OF_EVENTS: Final = 4 * BLOCK_BYTES
 """Of an event, most bytes are what it says of its types and its source, and are not looked at."""
+BLOCK_ROWS_OF_SCHEMAS: Final = 4 * BLOCK_ROWS
+"""The messages of each schema are decoded by themselves: so many of each are to be in a block."""
 
 
 class BlockDecoder(Protocol):
@@ -57,6 +59,7 @@ class MessageDecoder:
     decoded: tuple[str, ...] = (VALUE,)
     """Columns of the messages that `blocks.decode` takes, in this order."""
     block_bytes: int = BLOCK_BYTES
+    block_rows: int = BLOCK_ROWS
     empties: bool = False
     """Whether a truncate of the source's table is one here."""
     shorten: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
@@ -99,7 +102,7 @@ def pack_messages(
 
     def rows() -> Iterator[pa.RecordBatch]:
         short = batches if decoder.shorten is None else map(decoder.shorten, batches)
-        for block in blocks(short, decoder.block_bytes):
+        for block in blocks(short, decoder.block_bytes, decoder.block_rows):
             decoded = decoder.decode(block)
             refused.append(len(decoded.refused))
             yield decoder.table_rows(decoded.rows)[0]
@@ -124,7 +127,7 @@ def refused_messages(
     """The messages that are no rows, or rows without a place in the table, as the dead-letter table's columns from
     `reason` on.
     """
-    for block in blocks(batches, decoder.block_bytes):
+    for block in blocks(batches, decoder.block_bytes, decoder.block_rows):
         found = _refused_in(block, decoder, plan)
         if not found:
             continue
@@ -157,7 +160,7 @@ def marked_messages(
     """The message of each row and each that cannot be decoded, in their order, with three further columns: the row,
     null if the message cannot be decoded; whether so; and why.
     """
-    for block in blocks(batches, decoder.block_bytes):
+    for block in blocks(batches, decoder.block_bytes, decoder.block_rows):
         decoded = decoder.decode(block)
         numbers = decoded.numbers(block.num_rows)
         rows = pa.StructArray.from_arrays(decoded.rows.columns, fields=list(decoded.rows.schema))
@@ -187,13 +190,15 @@ def ids_in(batches: Iterable[pa.RecordBatch], at_most: int) -> Iterator[pa.Recor
     yield pa.RecordBatch.from_pydict({"id": pa.array(sorted(found)[:at_most], pa.int64())})
 
 
-def blocks(batches: Iterable[pa.RecordBatch], bytes_max: int = BLOCK_BYTES) -> Iterator[pa.RecordBatch]:
+def blocks(
+    batches: Iterable[pa.RecordBatch], bytes_max: int = BLOCK_BYTES, rows_max: int = BLOCK_ROWS
+) -> Iterator[pa.RecordBatch]:
     """The messages in blocks that are worth Arrow's reader's effort, within the limits on rows and bytes."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        for part in _parts(batch, bytes_max):
-            if pending and (rows + part.num_rows > BLOCK_ROWS or size + part.nbytes > bytes_max):
+        for part in _parts(batch, bytes_max, rows_max):
+            if pending and (rows + part.num_rows > rows_max or size + part.nbytes > bytes_max):
                 yield _joined(pending)
                 pending, rows, size = [], 0, 0
             pending.append(part)
@@ -202,9 +207,9 @@ def blocks(batches: Iterable[pa.RecordBatch], bytes_max: int = BLOCK_BYTES) -> I
         yield _joined(pending)
 
 
-def _parts(batch: pa.RecordBatch, bytes_max: int) -> Iterator[pa.RecordBatch]:
+def _parts(batch: pa.RecordBatch, bytes_max: int, rows_max: int) -> Iterator[pa.RecordBatch]:
     """The batch in parts of a block's size."""
-    if batch.num_rows <= BLOCK_ROWS and batch.nbytes <= bytes_max:
+    if batch.num_rows <= rows_max and batch.nbytes <= bytes_max:
         if batch.num_rows:
             yield batch
         return
@@ -214,7 +219,7 @@ def _parts(batch: pa.RecordBatch, bytes_max: int) -> Iterator[pa.RecordBatch]:
     while start < batch.num_rows:
         begin = int(ends[start - 1]) if start else int(ends[0] - len(values[0].as_py() or b""))
         end = int(np.searchsorted(ends, begin + bytes_max, side="right"))
-        end = min(max(end, start + 1), start + BLOCK_ROWS, batch.num_rows)
+        end = min(max(end, start + 1), start + rows_max, batch.num_rows)
         yield batch.slice(start, end - start)
         start = end
 

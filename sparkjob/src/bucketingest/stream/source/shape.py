@@ -40,7 +40,12 @@ from bucketingest.stream.source.decoding import (
     problem_of,
     transform,
 )
-from bucketingest.stream.source.messages import BLOCK_BYTES_OF_EVENTS, BlockDecoder, MessageDecoder
+from bucketingest.stream.source.messages import (
+    BLOCK_BYTES_OF_EVENTS,
+    BLOCK_ROWS_OF_SCHEMAS,
+    BlockDecoder,
+    MessageDecoder,
+)
 from bucketingest.stream.source.spark_plan import NotOnArrow, read_program
 from bucketingest.stream.source.traced import NOW, ROW_BY_ROW, analyzed, below, is_traced, numbers_of, traced
 from bucketingest.write.plan import DELETE_COLUMN
@@ -162,18 +167,25 @@ class RowShape:
         columns cannot be those of messages.
         """
         format_, columns = self._format, self._columns(rows)
+        text = format_.columns_text
         if format_.type == "json":
-            return RegisteredJsonDecoder(columns, {}, MICROS_OF[format_.timestamps])
+            unit = MICROS_OF[format_.timestamps]
+            return RegisteredJsonDecoder(columns, {}, unit, text if format_.is_in_avros_terms else "")
         if format_.type == "protobuf":
-            return RegisteredProtobufDecoder(read_message(format_.columns_text, format_.message_name), columns, {})
+            name = format_.message_name
+            if format_.is_in_avros_terms:
+                return RegisteredProtobufDecoder(name or "", columns, {}, text)
+            return RegisteredProtobufDecoder(read_message(text, name), columns, {})
         if (rules := self._event_rules) is not None:
-            return RegisteredDebeziumDecoder(format_.columns_text, columns, {}, rules)
-        return RegisteredAvroDecoder(format_.columns_text, columns, {})
+            return RegisteredDebeziumDecoder(text, columns, {}, rules)
+        return RegisteredAvroDecoder(text, columns, {})
 
     def message_decoder(self, blocks: BlockDecoder) -> MessageDecoder:
         """With the words for dead letters."""
         problem = problem_of(self._format)
         plain = MessageDecoder(blocks, problem, NO_VALUE, self.program, self._message_columns)
+        if self.has_registry:
+            plain = replace(plain, block_rows=BLOCK_ROWS_OF_SCHEMAS)
         if self._event_rules is None:
             return plain
         shorten = with_heads_apart if isinstance(blocks, DebeziumDecoder) else None

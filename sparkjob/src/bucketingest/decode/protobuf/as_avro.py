@@ -1,0 +1,67 @@
+"""The columns of a message's fields as an Avro schema, in whose terms columns grow whatever the messages' format is.
+
+Columns have names and no numbers: a field is the column of its name. What a table cannot have becomes what it can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from bucketingest.decode.protobuf.schema import Field, Message
+
+_TIME: Final = {"type": "long", "logicalType": "timestamp-micros"}
+_TYPES: Final[dict[str, Any]] = {
+    **dict.fromkeys(["int32", "uint32", "sint32", "fixed32", "sfixed32"], "int"),
+    **dict.fromkeys(["int64", "uint64", "sint64", "fixed64", "sfixed64", "duration"], "long"),
+    **dict.fromkeys(["string", "enum"], "string"),
+    "bool": "boolean",
+    "float": "float",
+    "double": "double",
+    "bytes": "bytes",
+    "timestamp": _TIME,
+}
+
+
+def as_avro(message: Message) -> dict[str, Any]:
+    """An Avro record. A duration is its microseconds, a map's keys are text, and a field that can be no column is of
+    the type null, which says why.
+    """
+    fields = [{"name": each.name, "type": _type(each)} for each in message.fields]
+    fields += [{"name": name, "type": {"type": "null", "why": why}} for name, why in message.left_out]
+    # One name for all: which message a type is says nothing about its columns.
+    return {"type": "record", "name": "message", "fields": fields}
+
+
+def _type(field: Field) -> Any:
+    if field.is_map:
+        assert field.message is not None, "a map has entries"
+        return {"type": "map", "values": _type(field.message.fields[1])}
+    if field.kind == "message":
+        assert field.message is not None, "its kind says so"
+        kind: Any = as_avro(field.message)
+    else:
+        kind = _TYPES[field.kind]
+    return {"type": "array", "items": kind} if field.repeated else kind
+
+
+def only_columns(message: Message, columns: Any) -> Message:
+    """The message with those of its fields that are columns, or have one inside. `columns`: Arrow fields."""
+    kinds = {each.name: each.type for each in columns}
+    fields = (_only(each, kinds[each.name]) for each in message.fields if each.name in kinds)
+    return replace(message, fields=tuple(each for each in fields if each.message is None or each.message.fields))
+
+
+def _only(field: Field, column: pa.DataType) -> Field:
+    if field.kind != "message":
+        return field
+    assert field.message is not None, "its kind says so"
+    if field.is_map:
+        key, value = field.message.fields
+        value = _only(value, column.item_type)
+        is_empty = value.message is not None and not value.message.fields
+        return replace(field, message=replace(field.message, fields=() if is_empty else (key, value)))
+    inside = column.value_type if field.repeated else column
+    return replace(field, message=only_columns(field.message, inside))

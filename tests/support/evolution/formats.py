@@ -1,0 +1,147 @@
+"""Versions of a chain in the terms of a message format: their schemas, messages of them, and what decodes these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Final, Protocol
+
+from google.protobuf import message_factory
+
+from bucketingest.decode.avro.column_types import columns_of
+from bucketingest.decode.avro.growth import lenient
+from bucketingest.decode.avro.registered import RegisteredAvroDecoder
+from bucketingest.decode.avro.schema import read_reader
+from bucketingest.decode.json.as_avro import columns_text as columns_of_json
+from bucketingest.decode.json.as_avro import with_references
+from bucketingest.decode.json.registered import RegisteredJsonDecoder
+from bucketingest.decode.protobuf.compiled import compiled
+from bucketingest.decode.protobuf.descriptors import descriptor_of
+from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder
+from bucketingest.decode.protobuf.registered import columns_text as columns_of_protobuf
+from bucketingest.decode.registered.wire_format import RegisteredDecoder, WriterSchema
+from support.decoding.registered_avro import encoded
+from support.evolution.chains import Field, FormatName
+
+Version = Sequence[Field]
+
+
+class MessageFormat(Protocol):
+    """One of them."""
+
+    name: ClassVar[FormatName]
+
+    def text(self, version: Version) -> str:
+        """Of a version, as the driver sends it to tasks."""
+
+    def reader(self, version: Version) -> str:
+        """The schema of the columns of a version, as a start makes it."""
+
+    def message(self, version: Version, row: Mapping[str, Any], schema_id: int) -> bytes:
+        """A message in Confluent's wire format."""
+
+    def decoder(self, reader: str, writers: Mapping[int, WriterSchema]) -> RegisteredDecoder:
+        """What decodes messages to the columns of a reader's schema."""
+
+
+class Avro:
+    name: ClassVar[FormatName] = "avro"
+
+    def text(self, version: Version) -> str:
+        return json.dumps(avro_schema(version))
+
+    def reader(self, version: Version) -> str:
+        return lenient(self.text(version))
+
+    def message(self, version: Version, row: Mapping[str, Any], schema_id: int) -> bytes:
+        return encoded(avro_schema(version), dict(row), schema_id)
+
+    def decoder(self, reader: str, writers: Mapping[int, WriterSchema]) -> RegisteredDecoder:
+        return RegisteredAvroDecoder(reader, columns_of(read_reader(reader)), writers)
+
+
+def avro_schema(version: Version) -> dict[str, Any]:
+    fields = [{"name": "id", "type": "string"}, *(each.avro() for each in version)]
+    return {"type": "record", "name": "Order", "fields": fields}
+
+
+class Json:
+    name: ClassVar[FormatName] = "json"
+
+    def text(self, version: Version) -> str:
+        properties = {"id": {"type": "string"}, **{each.name: _json_type(each) for each in version}}
+        return with_references(json.dumps({"type": "object", "properties": properties}), {})
+
+    def reader(self, version: Version) -> str:
+        return lenient(columns_of_json(self.text(version)))
+
+    def message(self, version: Version, row: Mapping[str, Any], schema_id: int) -> bytes:
+        assert row.keys() == {"id", *(each.name for each in version)}
+        return b"\0" + schema_id.to_bytes(4, "big") + json.dumps(row).encode()
+
+    def decoder(self, reader: str, writers: Mapping[int, WriterSchema]) -> RegisteredDecoder:
+        return RegisteredJsonDecoder(columns_of(read_reader(reader)), writers, 0, reader)
+
+
+def _json_type(field: Field) -> dict[str, Any]:
+    name = {"long": "integer", "double": "number"}.get(field.kind, field.kind)
+    kind: dict[str, Any] = {"type": name}
+    if field.shape in {"record", "array"}:
+        kind = {"type": "object", "properties": dict.fromkeys(field.inside, kind)}
+    if field.shape == "array":
+        kind = {"type": "array", "items": kind}
+    if field.shape == "map":
+        kind = {"type": "object", "additionalProperties": kind}
+    return {"oneOf": [{"type": "null"}, kind]} if field.nullable else kind
+
+
+PROTOBUF_KINDS: Final = {
+    "int": "int32",
+    "long": "int64",
+    "boolean": "bool",
+    "time": "google.protobuf.Timestamp",
+    "enum": "Switch",
+}
+
+
+class Protobuf:
+    name: ClassVar[FormatName] = "protobuf"
+
+    def text(self, version: Version) -> str:
+        return _compiled(tuple(version))
+
+    def reader(self, version: Version) -> str:
+        return lenient(columns_of_protobuf(self.text(version), "Order"))
+
+    def message(self, version: Version, row: Mapping[str, Any], schema_id: int) -> bytes:
+        kind = message_factory.GetMessageClass(descriptor_of(self.text(version), "Order"))
+        values = {name: value for name, value in row.items() if value is not None}
+        return b"\0" + schema_id.to_bytes(4, "big") + b"\0" + kind(**values).SerializeToString()
+
+    def decoder(self, reader: str, writers: Mapping[int, WriterSchema]) -> RegisteredDecoder:
+        return RegisteredProtobufDecoder("Order", columns_of(read_reader(reader)), writers, reader)
+
+
+@lru_cache(64)
+def _compiled(version: tuple[Field, ...]) -> str:
+    fields, records = [], []
+    for number, each in enumerate(version, 2):
+        kind = PROTOBUF_KINDS.get(each.kind, each.kind)
+        if each.shape in {"record", "array"}:
+            inside = " ".join(f"optional {kind} {name} = {at};" for at, name in enumerate(each.inside, 1))
+            records.append(f"message R_{each.name} {{ {inside} }}")
+            kind = f"R_{each.name}"
+        if each.shape == "map":
+            fields.append(f"map<string, {kind}> {each.name} = {number};")
+            continue
+        kind = PROTOBUF_KINDS["time"] if each.shape == "times" else kind
+        label = "repeated" if each.shape in {"array", "times"} else "optional"
+        fields.append(f"{label} {kind} {each.name} = {number};")
+    switch = "enum Switch { ON = 0; OFF = 1; }"
+    order = f"message Order {{ optional string id = 1; {' '.join(fields)} }}"
+    text = f'syntax = "proto3"; import "google/protobuf/timestamp.proto"; {order} {" ".join(records)} {switch}'
+    return compiled(text, {})
+
+
+FORMATS: Final[dict[FormatName, MessageFormat]] = {each.name: each for each in (Avro(), Json(), Protobuf())}

@@ -1,0 +1,174 @@
+"""Columns of a registry's JSON Schemas grow by the rules of all formats; what a schema leaves open is text."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.decode.avro.column_types import columns_of
+from bucketingest.decode.avro.growth import grown, left_out, lenient
+from bucketingest.decode.avro.schema import UnreadableSchema, read_reader
+from bucketingest.decode.json.as_avro import columns_text, with_references
+from bucketingest.decode.json.registered import RegisteredJsonDecoder
+from bucketingest.decode.registered.wire_format import WriterSchema
+from bucketingest.decode.rows import Decoded
+
+INTEGER, NUMBER, STRING = {"type": "integer"}, {"type": "number"}, {"type": "string"}
+
+
+def schema(references: dict[str, Any] | None = None, **properties: Any) -> str:
+    text = json.dumps({"type": "object", "properties": {"id": STRING, **properties}})
+    return with_references(text, {name: json.dumps(each) for name, each in (references or {}).items()})
+
+
+def decoder(text: str, **known: str) -> RegisteredJsonDecoder:
+    found = RegisteredJsonDecoder(columns_of(read_reader(text)), {}, 0, text)
+    found = found.knowing({int(number[1:]): WriterSchema(each) for number, each in known.items()})
+    return pickle.loads(pickle.dumps(found))
+
+
+def reader_of(*schemas: str) -> str:
+    text = lenient(columns_text(schemas[0]))
+    for each in schemas[1:]:
+        text, _ = grown(text, decoder(text).columns_in(WriterSchema(each)))
+    return text
+
+
+def kinds(text: str) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in columns_of(read_reader(text))}
+
+
+def decoded(found: RegisteredJsonDecoder, *messages: tuple[int, Any]) -> Decoded:
+    values = [b"\0" + number.to_bytes(4, "big") + json.dumps(each).encode() for number, each in messages]
+    return found.decode(pa.array(values, pa.binary()))
+
+
+PLACE = {"type": "object", "properties": {"x": NUMBER, "far": {"$ref": "#/definitions/far"}}, "definitions": {}}
+PLACE["definitions"] = {"far": {"type": ["null", "boolean"]}}
+FAR = pa.struct([("x", pa.float64()), ("far", pa.bool_())])
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (INTEGER, pa.int64()),
+        (NUMBER, pa.float64()),
+        ({"type": ["number", "integer"]}, pa.float64()),
+        ({"type": ["null", "boolean"]}, pa.bool_()),
+        ({"oneOf": [{"type": "null", "title": "Not included"}, INTEGER]}, pa.int64()),
+        ({"anyOf": [{"$ref": "place"}, {"type": "null"}]}, FAR),
+        ({"allOf": [{"$ref": "place"}, {"properties": {"y": INTEGER}}]}, pa.struct([*FAR, ("y", pa.int64())])),
+        ({"type": "array", "items": {"$ref": "place"}}, pa.list_(pa.field("element", FAR))),
+        ({"type": "object", "additionalProperties": INTEGER}, pa.map_(pa.string(), pa.int64())),
+        ({"properties": {"x": INTEGER}}, pa.struct([("x", pa.int64())])),
+        ({"type": "string", "format": "date-time"}, pa.string()),
+        ({"enum": ["A", "B"]}, pa.string()),
+        # less than one type: text, whatever is there
+        ({}, pa.string()),
+        (True, pa.string()),
+        ({"type": "object"}, pa.string()),
+        ({"type": "array"}, pa.string()),
+        ({"type": "array", "items": [INTEGER, STRING]}, pa.string()),
+        ({"type": ["string", "integer"]}, pa.string()),
+        ({"oneOf": [INTEGER, STRING]}, pa.string()),
+        ({"$ref": "#"}, pa.string()),
+    ],
+)
+def test_each_type_is_the_column_that_has_all_its_values(given: Any, kind: pa.DataType) -> None:
+    assert kinds(lenient(columns_text(schema({"place": PLACE}, v=given)))) == {"id": pa.string(), "v": kind}
+
+
+def test_old_and_new_producers_are_read_as_the_union_of_their_fields() -> None:
+    old = schema(n=INTEGER, place={"type": "object", "properties": {"x": INTEGER}})
+    new = schema(n=INTEGER, place={"type": "object", "properties": {"x": INTEGER, "name": STRING}}, any={})
+    text, changed = grown(reader_of(old), columns_text(new))
+    assert changed == ("place.name", "any")
+    assert grown(text, columns_text(old)) == (text, ())
+    found = decoded(
+        decoder(text, _7=old, _8=new),
+        (7, {"id": "a", "n": 1, "place": {"x": 2}}),
+        (8, {"id": "b", "n": 2, "place": {"x": 3, "name": "n"}, "any": [1, {"y": 2}]}),
+        (7, {"id": "c", "any": 1.50}),
+    )
+    assert found.refused == []
+    assert [tuple(each.values()) for each in found.rows.to_pylist()] == [
+        ("a", 1, {"x": 2, "name": None}, None),
+        ("b", 2, {"x": 3, "name": "n"}, '[1, {"y": 2}]'),
+        ("c", None, None, "1.5"),
+    ]
+
+
+def test_another_type_is_refused_by_its_name_and_what_is_left_open_is_looked_at() -> None:
+    old = schema(n=INTEGER, s={}, place={"type": "object", "properties": {"x": INTEGER}})
+    text = reader_of(old)
+    known = {
+        "_7": schema(n=STRING),
+        "_8": schema(n=NUMBER, s=INTEGER),
+        "_9": schema(n={}, place={}),
+        "_10": schema(place={"type": "object", "properties": {"x": {"type": "boolean"}}}),
+    }
+    assert all(grown(text, decoder(text).columns_in(WriterSchema(each))) == (text, ()) for each in known.values())
+    found = decoded(
+        decoder(text, **known),
+        (7, {"id": "a", "n": 1}),
+        (8, {"id": "b", "n": 1, "s": 5}),
+        (8, {"id": "c", "n": 1.5}),
+        (9, {"id": "d", "n": "x"}),
+        (9, {"id": "e", "place": {"x": 4}}),
+        (10, {"id": "f"}),
+    )
+    assert [(each["id"], each["n"], each["s"], each["place"]) for each in found.rows.to_pylist()] == [
+        ("b", 1, "5", None),
+        ("e", None, None, {"x": 4}),
+    ]
+    assert [(each.number, each.why) for each in found.refused] == [
+        (0, "byte 2: schema 7 cannot be read with the table's: field n is string and cannot be read as long"),
+        (2, "schema 8, field n: Expected `int | null`, got `float`"),
+        (3, "schema 9, field n: Expected `int | null`, got `str`"),
+        (5, "byte 2: schema 10 cannot be read with the table's: field place.x is boolean and cannot be read as long"),
+    ]
+
+
+def test_a_name_that_no_column_can_have_is_left_out_while_the_job_runs_and_said_at_a_start() -> None:
+    old, new = schema(), schema(**{"first-name": STRING, "ID": STRING, "fine": STRING})
+    text = reader_of(old, new)
+    assert list(kinds(text)) == ["id", "fine"]
+    assert left_out(text, columns_text(new)) == ("first-name", "ID")
+    with pytest.raises(UnreadableSchema, match="has the name 'first-name', which no column can have,"):
+        lenient(columns_text(new))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (with_references("{", {}), "is no JSON"),
+        (with_references("{}", {}), "is no JSON Schema of an object with properties"),
+        (with_references('{"type": "array"}', {}), "is no JSON Schema of an object"),
+        (with_references('{"properties": 1}', {}), "is no JSON Schema"),
+        (with_references('{"type": {}}', {}), "is no JSON Schema"),
+        (schema(v={"$ref": "other#/x"}), "refers to other, which"),
+        (schema(v={"$ref": "#/x"}), "is no JSON Schema"),
+    ],
+)
+def test_what_is_no_schema_of_columns_says_why(text: str, why: str) -> None:
+    with pytest.raises(UnreadableSchema, match=why):
+        columns_text(text)
+    reader = reader_of(schema())
+    (refused,) = decoded(decoder(reader, _7=text), (7, {"id": "a"})).refused
+    assert refused.why.startswith(f"byte 2: schema 7 cannot be read: it {why}")
+
+
+def test_a_schema_that_refers_to_much_again_and_again_is_refused() -> None:
+    wide = {f"p{number}": {"$ref": f"#/definitions/{number}"} for number in range(10)}
+    definitions: dict[str, Any] = {
+        str(number): {"properties": {f"q{each}": {"$ref": "#/definitions/end"} for each in range(10)}}
+        for number in range(10)
+    }
+    definitions["end"] = {"properties": {f"r{each}": {"properties": wide} for each in range(10)}}
+    text = json.dumps({"properties": wide, "definitions": definitions})
+    with pytest.raises(UnreadableSchema, match="has more than 20000 schemas inside"):
+        columns_text(with_references(text, {}))

@@ -1,0 +1,212 @@
+"""Columns of a registry's Protobuf schemas grow by the rules of all formats; each message is read as its own schema."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf import message_factory
+
+from bucketingest.decode.avro.column_types import columns_of
+from bucketingest.decode.avro.growth import grown, left_out, lenient
+from bucketingest.decode.avro.schema import UnreadableSchema, read_reader
+from bucketingest.decode.protobuf.compiled import compiled
+from bucketingest.decode.protobuf.descriptors import descriptor_of
+from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder, columns_text
+from bucketingest.decode.registered.wire_format import WriterSchema
+from bucketingest.decode.rows import Decoded
+
+NAME = "shop.Order"
+
+
+def schema(fields: str, more: str = "") -> str:
+    times = 'import "google/protobuf/timestamp.proto"; import "google/protobuf/duration.proto";'
+    return compiled(f'syntax = "proto3"; package shop; {times} message Order {{ string id = 1; {fields} }} {more}', {})
+
+
+def reader_of(*descriptors: str) -> str:
+    """The schema of the columns after messages of these came."""
+    text = lenient(columns_text(descriptors[0], NAME))
+    for each in descriptors[1:]:
+        text, _ = grown(text, columns_text(each, NAME))
+    return text
+
+
+def kinds(text: str) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in columns_of(read_reader(text))}
+
+
+def message(descriptors: str, schema_id: int, **values: Any) -> bytes:
+    made = message_factory.GetMessageClass(descriptor_of(descriptors, NAME))(**values)
+    return b"\0" + schema_id.to_bytes(4, "big") + b"\0" + made.SerializeToString()
+
+
+def decoded(text: str, known: dict[int, str], *messages: bytes) -> Decoded:
+    columns = columns_of(read_reader(text))
+    found = RegisteredProtobufDecoder(NAME, columns, {}, text)
+    found = found.knowing({number: WriterSchema(each) for number, each in known.items()})
+    return pickle.loads(pickle.dumps(found)).decode(pa.array(messages, pa.binary()))
+
+
+def test_each_type_is_the_column_that_a_table_can_have() -> None:
+    text = reader_of(
+        schema(
+            """uint32 u = 2; sint64 s = 3; bool b = 4; float f = 5; double d = 6; bytes raw = 7; Kind kind = 8;
+            google.protobuf.Timestamp at = 9; google.protobuf.Duration took = 10; repeated Line lines = 11;
+            map<int32, Line> by_number = 12; map<bool, string> flags = 13;
+            oneof one { string x = 14; int32 y = 15; }""",
+            "enum Kind { NONE = 0; NEW = 1; } message Line { int32 n = 1; }",
+        )
+    )
+    line = pa.struct([("n", pa.int32())])
+    assert kinds(text) == {
+        "id": pa.string(),
+        "u": pa.int32(),
+        "s": pa.int64(),
+        "b": pa.bool_(),
+        "f": pa.float32(),
+        "d": pa.float64(),
+        "raw": pa.binary(),
+        "kind": pa.string(),
+        "at": pa.timestamp("us", "UTC"),
+        "took": pa.int64(),
+        "lines": pa.list_(pa.field("element", line)),
+        "by_number": pa.map_(pa.string(), line),
+        "flags": pa.map_(pa.string(), pa.string()),
+        "x": pa.string(),
+        "y": pa.int32(),
+    }
+
+
+def test_old_and_new_producers_are_read_as_the_union_of_their_fields() -> None:
+    old = schema("int32 n = 2; Line line = 3; repeated Line lines = 4;", "message Line { int32 x = 1; }")
+    new = schema(
+        "int64 n = 2; Line line = 3; repeated Line lines = 4; Place at = 5; google.protobuf.Duration took = 6;"
+        "map<int32, int64> counts = 7; google.protobuf.Timestamp when = 8;",
+        "message Line { int64 x = 1; string sku = 2; } message Place { double y = 1; }",
+    )
+    text, changed = grown(reader_of(old), columns_text(new, NAME))
+    assert changed == (
+        "n",
+        "line.x",
+        "line.sku",
+        "lines.element.x",
+        "lines.element.sku",
+        "at",
+        "took",
+        "counts",
+        "when",
+    )
+    assert grown(text, columns_text(old, NAME)) == (text, ())
+    found = decoded(
+        text,
+        {7: old, 8: new},
+        message(old, 7, id="a", n=-1, line={"x": 1}, lines=[{"x": 2}, {}]),
+        message(
+            new,
+            8,
+            id="b",
+            n=2**40,
+            line={"x": 2**41, "sku": "s"},
+            at={"y": 0.5},
+            took={"seconds": 2, "nanos": 1000},
+            counts={5: 6},
+            when={"seconds": 3},
+        ),
+        message(old, 7, id="c"),
+    )
+    assert found.refused == []
+    a, b, c = found.rows.to_pylist()
+    none = dict.fromkeys(["at", "took", "counts", "when"])
+    lines = [{"x": 2, "sku": None}, {"x": None, "sku": None}]
+    assert a == {"id": "a", "n": -1, "line": {"x": 1, "sku": None}, "lines": lines, **none}
+    when = datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC)
+    line = {"x": 2**41, "sku": "s"}
+    expected = {"n": 2**40, "line": line, "lines": [], "at": {"y": 0.5}, "took": 2_000_001, "counts": [("5", 6)]}
+    assert b == {"id": "b", **expected, "when": when}
+    assert c == {"id": "c", "n": None, "line": None, "lines": [], **none}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        ("int64 n = 2;", "string n = 2;", "field n is string and cannot be read as long"),
+        ("string n = 2;", "Line n = 2;", "field n is record and cannot be read as string"),
+        ("int64 n = 2;", "double n = 3;", "field n is double and cannot be read as long"),
+        ("repeated int32 n = 2;", "int32 n = 2;", "field n is int and cannot be read as array"),
+    ],
+)
+def test_a_type_that_is_no_wider_one_is_refused_by_its_name_and_others_go_on(one: str, other: str, why: str) -> None:
+    line = "message Line { int32 x = 1; }"
+    old, new = schema(one, line), schema(other, line)
+    text = reader_of(old, new)
+    assert text == reader_of(old)
+    found = decoded(text, {7: old, 8: new}, message(old, 7, id="a"), message(new, 8, id="b"))
+    assert found.rows.column("id").to_pylist() == ["a"]
+    assert [each.why for each in found.refused] == [f"byte 2: schema 8 cannot be read with the table's: {why}"]
+
+
+def test_a_number_that_is_used_again_and_a_name_that_moves_are_what_their_own_schema_says() -> None:
+    """Read by the numbers of the newest, `note` of old messages would be a `total`, and the moved `n` be lost."""
+    old, new = schema("string note = 2; int32 n = 3;"), schema("string total = 2; int32 n = 4;")
+    for text in (reader_of(old, new), reader_of(new, old)):
+        found = decoded(text, {7: old, 8: new}, message(old, 7, id="a", note="x", n=1), message(new, 8, id="b", n=2))
+        a, b = found.rows.to_pylist()
+        assert a == {"id": "a", "note": "x", "n": 1, "total": None}
+        assert b == {"id": "b", "note": None, "n": 2, "total": None}
+
+
+def test_a_float_column_that_became_double_keeps_its_text_and_a_number_that_it_would_round_is_a_dead_letter() -> None:
+    known = {7: schema("float v = 2;"), 8: schema("double v = 3;"), 9: schema("int64 v = 4;")}
+    text = reader_of(known[7], known[8])
+    assert kinds(text)["v"] == pa.float64()
+    rounded = 2**53 + 1
+    messages = [message(known[7], 7, id="a", v=0.1), message(known[8], 8, id="b", v=0.1)]
+    messages += [message(known[9], 9, id=str(each), v=each) for each in (2**60, rounded, -(2**53))]
+    found = decoded(text, known, *messages)
+    assert found.rows.column("v").to_pylist() == [0.1, 0.1, float(2**60), -(2.0**53)]
+    assert [(each.number, each.why) for each in found.refused] == [
+        (3, f"schema 9, field v: {rounded} has more digits than a double keeps")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "more", "left"),
+    [
+        ("Node node = 2;", "message Node { Node next = 1; string x = 2; }", ("node",)),
+        ("map<string, Node> nodes = 2;", "message Node { Node next = 1; string x = 2; }", ("nodes",)),
+        ("string ID = 2;", "", ("ID",)),
+    ],
+)
+def test_a_field_that_can_be_no_column_is_left_out_while_the_job_runs(
+    fields: str, more: str, left: tuple[str, ...]
+) -> None:
+    old, new = schema(""), schema(f"{fields} string fine = 9;", more)
+    text = reader_of(old, new)
+    assert list(kinds(text)) == ["id", "fine"]
+    assert left_out(text, columns_text(new, NAME)) == left
+    with pytest.raises(UnreadableSchema, match=r"inside itself|case"):
+        lenient(columns_text(new, NAME))
+    found = decoded(text, {7: new}, message(new, 7, id="a", fine="f"))
+    assert found.rows.to_pylist() == [{"id": "a", "fine": "f"}]
+
+
+def test_what_has_none_of_the_columns_is_refused() -> None:
+    other = compiled('syntax = "proto3"; package shop; message Order { string x = 1; }', {})
+    text = reader_of(schema(""))
+    (refused,) = decoded(text, {7: other}, b"\0\0\0\0\x07\0").refused
+    assert refused.why == "byte 2: schema 7 has no column in shop.Order"
+    with pytest.raises(UnreadableSchema, match=r"has no message shop.Order, but shop.Other"):
+        columns_text(compiled('syntax = "proto3"; package shop; message Other { string x = 1; }', {}), NAME)
+
+
+def test_a_record_that_shares_no_field_is_null() -> None:
+    old = schema("Line line = 2;", "message Line { int32 x = 1; }")
+    new = schema("Line line = 2; string s = 3;", "message Line { int32 y = 1; }")
+    found = decoded(reader_of(old), {8: new}, message(new, 8, id="a", line={"y": 1}))
+    assert found.rows.to_pylist() == [{"id": "a", "line": None}]
+    assert json.loads(columns_text(new, NAME))["fields"][1]["name"] == "line"
