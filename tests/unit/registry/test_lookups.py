@@ -47,6 +47,17 @@ def test_each_id_is_asked_for_once_and_kept_while_the_registry_is_down(registry:
     assert registry.asked == ["/schemas/ids/1", "/schemas/ids/2"]
 
 
+def test_an_id_keeps_its_schema_whatever_the_registry_says_of_it_later(registry: HttpRegistry) -> None:
+    number = registry.register("a", '"int"')
+    found = lookups(registry)
+    found.learn([number])
+    registry.schemas[number] = {"schema": '"string"'}
+    other = registry.register("a", '"long"')
+    found.begin()
+    found.learn([number, other])
+    assert found.known() == {number: RegisteredSchema('"int"', "AVRO"), other: RegisteredSchema('"long"', "AVRO")}
+
+
 def test_an_outage_is_waited_for_with_growing_pauses(registry: HttpRegistry) -> None:
     registry.register("a", '"int"')
     goes_down(registry)
