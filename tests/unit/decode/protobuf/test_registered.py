@@ -136,5 +136,7 @@ def test_the_columns_are_the_newest_schemas(registry: HttpRegistry) -> None:
     assert named is not None
     assert named.message_name == "shop.Order"
     registry.register("orders-value", "{}")
+    assert fixed(registry, messageName="shop.Order").spec.format == named, "a start passes over it"
+    registry.register("other", "{}")
     with pytest.raises(UnusableSchema, match="is AVRO, not PROTOBUF"):
-        fixed(registry)
+        fixed(registry, registry={"url": registry.url, "subject": "other"})
