@@ -113,7 +113,7 @@ def registry() -> Iterator[HttpRegistry]:
         yield found
 
 
-def fixed(registry: HttpRegistry, **format_: Any) -> BucketIngest:
+def fixed(registry: HttpRegistry, /, **format_: Any) -> BucketIngest:
     kafka = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
     spec = {"type": "protobuf", "registry": {"url": registry.url}, **format_}
     given = Lake(Path("/lake")).resource(kafka, table={"recordKey": ["id"]}, format=spec)
