@@ -112,8 +112,9 @@ def _next(draw: random.Random, chain: Chain) -> tuple[Field, ...]:
         case "w" | "z" if fields:
             place = draw.randrange(len(fields))
             old = fields[place]
-            if old.kind in OTHER and old.shape != "times":
-                kind = draw.choice([each for each in OTHER[old.kind] if each in _TYPES[chain.format]])
+            others = [each for each in OTHER.get(old.kind, ()) if each in _TYPES[chain.format]]
+            if others and old.shape != "times":
+                kind = draw.choice(others)
                 is_wider = kind in {"long", "double"}
                 if mode == "NONE" or (kind != "string" and is_wider == (mode == "BACKWARD")):
                     fields[place] = Field(old.name, kind, old.shape, old.inside, old.nullable)
