@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.model import BucketIngest
+from bucketingest.stream import topic_reading
 from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
@@ -128,6 +129,36 @@ def test_a_crash_loses_and_doubles_nothing(
     send(topic, *range(40, 50))
     run.once(wanted)
     assert ids(lake) == list(range(50))
+
+
+@pytest.mark.parametrize("tasks_first", [True, False])
+def test_what_this_process_wrote_and_what_tasks_wrote_is_the_same_to_the_byte(
+    *,
+    tasks_first: bool,
+    run: Runner,
+    lake: Lake,
+    new_topic: NewTopic,
+    crash_at: Callable[[Any, str], None],
+    statuses: list[WriteStatus],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Small micro-batches are written without tasks; how many messages are small may change from start to start."""
+    topic = new_topic(partitions=3)
+    wanted = resource(lake, topic)
+    send(topic, *range(40))
+    few = topic_reading.MESSAGES_HERE
+    monkeypatch.setattr(topic_reading, "MESSAGES_HERE", 0 if tasks_first else few)
+    crash_at(Journal, "put_ledger")
+    with pytest.raises(QueryFailed, match="Crash"):
+        run.once(wanted)
+    written = len([status for status in statuses if status.file_id])
+    statuses.clear()
+    monkeypatch.setattr(topic_reading, "MESSAGES_HERE", few if tasks_first else 0)
+    run.once(wanted)
+
+    assert ids(lake) == list(range(40))
+    assert [status.adopted for status in statuses if status.file_id] == [True] * written
+    assert len(lake.instants()) == 1
 
 
 def test_an_unfinished_micro_batch_runs_again_as_it_was_without_its_checkpoint_and_with_more_rows_there(

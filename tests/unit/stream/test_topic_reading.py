@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from bucketingest.decode.kafka.client_options import client_of
 from bucketingest.decode.kafka.errors import TopicInDoubt
-from bucketingest.stream.topic_reading import PAUSE_MAX_SECONDS, PAUSE_MIN_SECONDS, TopicReading
+from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.decode.sql.nodes import RowsInDoubt
+from bucketingest.stream import topic_reading
+from bucketingest.stream.micro_batch import LeftToSpark
+from bucketingest.stream.topic_reading import (
+    BYTES_HERE,
+    MESSAGES_HERE,
+    PAUSE_MAX_SECONDS,
+    PAUSE_MIN_SECONDS,
+    TopicReading,
+    packed_here,
+)
 from bucketingest.write.rows.write_status import WriteStatus
 
 
@@ -75,3 +88,37 @@ def test_pauses_double_up_to_a_limit_and_begin_again_after_a_success(tasks: Task
     tasks.doubt = "x"
     tasks.micro_batch()
     assert pause() == 1
+
+
+def test_many_messages_and_large_ones_are_not_held_by_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest of all may have a gigabyte: what is packed is counted, and no more of it is read."""
+    nothing = cast("Any", None)
+    client = client_of("kafka:9092", {})
+    taken = 0
+
+    def packing(*_: Any) -> Iterator[pa.RecordBatch]:
+        nonlocal taken
+        for _batch in range(100):
+            taken += 1
+            yield pa.RecordBatch.from_pydict({"message": [b"x" * (BYTES_HERE // 4)]})
+
+    monkeypatch.setattr(topic_reading, "pack_messages", packing)
+    monkeypatch.setattr(topic_reading, "read", lambda *_: iter(()))
+    decoder = cast("Any", type("Decoder", (), {"needs": ("value",)}))
+    many = [TopicRange("orders", part, 0, MESSAGES_HERE // 2 + 1) for part in (0, 1)]
+    assert packed_here(many, nothing, decoder, client) is None
+    assert not taken
+    assert packed_here(many[:1], nothing, decoder, client) is None
+    assert taken == 4
+
+
+def test_rows_in_doubt_are_sparks_whoever_decodes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def packing(*_: Any) -> Iterator[pa.RecordBatch]:
+        raise RowsInDoubt("a value")
+        yield
+
+    monkeypatch.setattr(topic_reading, "pack_messages", packing)
+    monkeypatch.setattr(topic_reading, "read", lambda *_: iter(()))
+    decoder, nothing = cast("Any", type("Decoder", (), {"needs": ("value",)})), cast("Any", None)
+    with pytest.raises(LeftToSpark, match="a value"):
+        packed_here([TopicRange("orders", 0, 0, 5)], nothing, decoder, client_of("kafka:9092", {}))

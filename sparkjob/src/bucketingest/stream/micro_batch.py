@@ -27,7 +27,6 @@ from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.stream.source.messages import MessageDecoder, pack_counting, pack_messages, refused_messages
-from bucketingest.stream.source.scanned_topics import ranges_of
 from bucketingest.stream.source.traced import rejected_messages
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
 from bucketingest.write.errors import ConflictingAttempt
@@ -62,14 +61,13 @@ def write_micro_batch(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder 
     return write_packed(packed, plan)
 
 
-def write_topics(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client) -> list[WriteStatus]:
-    """As `write_micro_batch`, for messages: the tasks read Kafka themselves. Raises TopicInDoubt, before anything is
-    written, LeftToSpark, ConflictingAttempt, PartitionsNotLoaded.
+def write_ranges(
+    session: SparkSession, ranges: Sequence[TopicRange], plan: WritePlan, decoder: MessageDecoder, client: Client
+) -> list[WriteStatus]:
+    """As `write_micro_batch`, for messages: the tasks read Kafka themselves, a range each. Raises TopicInDoubt, before
+    anything is written, LeftToSpark, ConflictingAttempt, PartitionsNotLoaded.
     """
-    ranges = ranges_of(rows)
-    if not ranges:
-        return write_micro_batch(rows, plan, decoder)
-    tasks = rows.sparkSession.range(0, len(ranges), 1, len(ranges))
+    tasks = session.range(0, len(ranges), 1, len(ranges))
     return write_packed(map_in_arrow(tasks, _pack_topics(plan, decoder, client, ranges), SHUFFLE_DDL), plan)
 
 
@@ -152,7 +150,7 @@ def _own(plan: WritePlan) -> Stage:
     return lambda batches: own_keys(batches, plan, current_task())
 
 
-def _pack_topics(plan: WritePlan, decoder: MessageDecoder, client: Client, ranges: list[TopicRange]) -> Stage:
+def _pack_topics(plan: WritePlan, decoder: MessageDecoder, client: Client, ranges: Sequence[TopicRange]) -> Stage:
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         drain(batches)
         silence = SILENCE_SECONDS / (1 + _context().attemptNumber())

@@ -1,22 +1,30 @@
-"""Micro-batches whose messages the tasks read themselves, and what happens when they cannot: Spark reads that one, and
-those of a while, so that a broker that is down does not cost each of them the time-outs of two clients.
+"""Micro-batches whose messages are read without Spark: by the tasks, or, if they are few, by this process, which then
+does all of their work. And what happens when they cannot: Spark reads that one, and those of a while, so that a broker
+that is down does not cost each of them the time-outs of two clients.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicInDoubt
-from bucketingest.stream.micro_batch import write_topics
-from bucketingest.stream.source.messages import MessageDecoder
+from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.decode.kafka.reader import read
+from bucketingest.decode.sql.nodes import RowsInDoubt
+from bucketingest.storage import StorageError
+from bucketingest.stream.micro_batch import LeftToSpark, write_micro_batch, write_ranges
+from bucketingest.stream.source.messages import MessageDecoder, pack_messages
+from bucketingest.stream.source.scanned_topics import ranges_of
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.write_status import WriteStatus
+from bucketingest.write.writer import write_packed
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +32,50 @@ PAUSE_MIN_SECONDS: Final = 60.0
 PAUSE_MAX_SECONDS: Final = 3600.0
 """Each pause is twice as long as the one before, until a micro-batch succeeds."""
 
+MESSAGES_HERE: Final = 50_000
+BYTES_HERE: Final = 32 * 1024**2
+"""So many messages, and packed bytes of them, are written by this process: to plan and start Spark's tasks takes longer
+than their work. The bytes are held in memory.
+"""
+
 Write: TypeAlias = Callable[[DataFrame, WritePlan, MessageDecoder, Client], list[WriteStatus]]
+
+
+def write_topics(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client) -> list[WriteStatus]:
+    """Read and write the messages that Spark would read, whoever does it to the same bytes. Raises TopicInDoubt, before
+    anything is written, UnknownSchemaIds, InstantAborted, and as `write_micro_batch`.
+    """
+    ranges = ranges_of(rows)
+    if not ranges:
+        return write_micro_batch(rows, plan, decoder)
+    try:
+        if (packed := packed_here(ranges, plan, decoder, client)) is not None:
+            return write_packed(packed, plan)
+    except StorageError as error:  # tasks repeat it, each some times
+        log.warning("a small micro-batch is left to Spark's tasks", extra={"reason": str(error)})
+    return write_ranges(rows.sparkSession, ranges, plan, decoder, client)
+
+
+def packed_here(
+    ranges: Sequence[TopicRange], plan: WritePlan, decoder: MessageDecoder, client: Client
+) -> list[pa.RecordBatch] | None:
+    """What the tasks of these ranges send to the shuffle, made by this process; None if it is too much for it. Raises
+    TopicInDoubt, LeftToSpark, UnknownSchemaIds.
+    """
+    if sum(each.until - each.start for each in ranges) > MESSAGES_HERE:
+        return None
+    packed: list[pa.RecordBatch] = []
+    size = 0
+    try:
+        for task, wanted in enumerate(ranges):
+            for batch in pack_messages(read(wanted, client, decoder.needs), plan, decoder, task):
+                packed.append(batch)
+                size += batch.nbytes
+                if size > BYTES_HERE:
+                    return None
+    except RowsInDoubt as error:
+        raise LeftToSpark(str(error)) from error
+    return packed
 
 
 class TopicReading:

@@ -6,7 +6,7 @@ between them is replaced, by a sort and a filter in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -256,7 +256,12 @@ def run_tasks(
     """All tasks of a micro-batch in this process, one after the other: pack, shuffle, write; what the write tasks
     report. Columns of the rows: the plan's. `batch_rows`: rows of a batch in which a map task gets its share.
     """
-    sent = at_owners(pa.Table.from_batches(_packed(rows, plan, map_tasks, batch_rows), SHUFFLE_SCHEMA), plan)
+    return write_packed(list(_packed(rows, plan, map_tasks, batch_rows)), plan)
+
+
+def write_packed(packed: Sequence[pa.RecordBatch], plan: WritePlan) -> list[WriteStatus]:
+    """All tasks from the shuffle on, in this process. `packed`: what all map tasks send."""
+    sent = at_owners(pa.Table.from_batches(packed, SHUFFLE_SCHEMA), plan)
     statuses: list[WriteStatus] = []
     for task in range(plan.tasks):
         written = write_task(share_of(task, sent), plan, task)

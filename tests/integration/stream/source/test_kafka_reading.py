@@ -15,6 +15,7 @@ from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.message import MESSAGE, VALUE
 from bucketingest.decode.kafka.reader import read
 from bucketingest.spec.model import BucketIngest
+from bucketingest.stream import topic_reading
 from bucketingest.stream.errors import SourceDataLost
 from bucketingest.stream.source.scanned_topics import ranges_of
 from bucketingest.stream.spark.session import prepared
@@ -93,9 +94,18 @@ def test_a_plan_of_another_form_is_sparks(spark: SparkSession) -> None:
         ranges_of(spark.range(3))
 
 
+@pytest.mark.parametrize("few", [0, topic_reading.MESSAGES_HERE])
 def test_lost_messages_are_sparks_to_judge(
-    run: Runner, lake: Lake, new_topic: NewTopic, caplog: pytest.LogCaptureFixture
+    *,
+    run: Runner,
+    lake: Lake,
+    new_topic: NewTopic,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    few: int,
 ) -> None:
+    """Whether the tasks read, or this process."""
+    monkeypatch.setattr(topic_reading, "MESSAGES_HERE", few)
     topic = new_topic()
 
     def resource(**options: str) -> BucketIngest:
