@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -13,7 +14,6 @@ from bucketingest.decode.sql.nodes import RowsInDoubt
 
 _TASKS_MAX: Final = 5000
 """Each one is asked for in calls of its own."""
-_KIND: Final = "KafkaBatchInputPartition"
 
 
 def ranges_of(rows: DataFrame) -> list[TopicRange]:
@@ -33,16 +33,17 @@ def ranges_of(rows: DataFrame) -> list[TopicRange]:
 
 
 def _range(part: Any) -> TopicRange:
-    if part.getClass().getSimpleName() != _KIND:
+    """By its text: each number alone would be a call of the JVM."""
+    found = _RANGE.fullmatch(str(part.offsetRange().toString()))
+    if found is None:
         raise TopicInDoubt(OTHER_FORM)
-    found = part.offsetRange()
-    where = found.topicPartition()
-    start, until = int(found.fromOffset()), int(found.untilOffset())
-    if start < 0:
-        raise TopicInDoubt(OTHER_FORM)
-    return TopicRange(str(where.topic()), int(where.partition()), start, until)
+    return TopicRange(found[1], *map(int, found.groups()[1:]))
 
 
+_RANGE: Final = re.compile(r"KafkaOffsetRange\((.+)-(\d+),(\d+),(\d+),(?:None|Some\(.*\))\)")
+"""Topic, partition, first offset, and the one behind the last: Spark's `KafkaOffsetRange(TopicPartition, from, until,
+preferredLoc)`, whose first part Kafka writes as topic-partition.
+"""
 OTHER_FORM: Final = "Spark's plan has another form than is known"
 _DEPTH_MAX: Final = 10
 

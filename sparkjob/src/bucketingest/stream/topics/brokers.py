@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -151,7 +152,11 @@ class Brokers:
         return {place: int(found[each].offset()) for place, each in wanted.items()}
 
     def _answer(self, future: Any) -> Any:
-        return future.get(int(self._seconds * 1000), self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+        return future.get(int(self._seconds * 1000), self._milliseconds)
+
+    @cached_property
+    def _milliseconds(self) -> Any:
+        return self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS
 
     def _pattern(self) -> Any:
         return self._jvm.java.util.regex.Pattern.compile(self._source.topic_pattern)
@@ -177,7 +182,8 @@ def look_at_topics(session: SparkSession, source: KafkaSource, seconds: float) -
 
 def _topic(description: Any) -> Topic:
     found = str(description.topicId().toString())
-    return Topic("" if found == _NO_ID else found, tuple(int(each.partition()) for each in description.partitions()))
+    # They are numbered from 0 on; to ask each for its number takes some calls of the JVM for each.
+    return Topic("" if found == _NO_ID else found, tuple(range(description.partitions().size())))
 
 
 def client_properties(source: KafkaSource, seconds: float) -> dict[str, str]:
