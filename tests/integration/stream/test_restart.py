@@ -144,7 +144,7 @@ def test_what_this_process_wrote_and_what_tasks_wrote_is_the_same_to_the_byte(
 ) -> None:
     """Small micro-batches are written without tasks; how many messages are small may change from start to start."""
     topic = new_topic(partitions=3)
-    wanted = resource(lake, topic)
+    wanted = resource(lake, topic, commit={"interval": "500ms", "trigger": "100ms"})
     send(topic, *range(40))
     few = topic_reading.MESSAGES_HERE
     monkeypatch.setattr(topic_reading, "MESSAGES_HERE", 0 if tasks_first else few)

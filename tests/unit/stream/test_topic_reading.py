@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, cast
 
 import pyarrow as pa
@@ -19,7 +20,9 @@ from bucketingest.stream.topic_reading import (
     MESSAGES_HERE,
     PAUSE_MAX_SECONDS,
     PAUSE_MIN_SECONDS,
+    SHORT_INTERVAL,
     TopicReading,
+    messages_here,
     packed_here,
 )
 from bucketingest.write.rows.write_status import WriteStatus
@@ -90,6 +93,11 @@ def test_pauses_double_up_to_a_limit_and_begin_again_after_a_success(tasks: Task
     assert pause() == 1
 
 
+def test_only_where_commits_are_less_than_a_second_apart_this_process_writes() -> None:
+    intervals = (None, timedelta(seconds=30), SHORT_INTERVAL, timedelta(seconds=0.2))
+    assert [messages_here(each) for each in intervals] == [0, 0, 0, MESSAGES_HERE]
+
+
 def test_many_messages_and_large_ones_are_not_held_by_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest of all may have a gigabyte: what is packed is counted, and no more of it is read."""
     nothing = cast("Any", None)
@@ -106,9 +114,9 @@ def test_many_messages_and_large_ones_are_not_held_by_this_process(monkeypatch: 
     monkeypatch.setattr(topic_reading, "read", lambda *_: iter(()))
     decoder = cast("Any", type("Decoder", (), {"needs": ("value",)}))
     many = [TopicRange("orders", part, 0, MESSAGES_HERE // 2 + 1) for part in (0, 1)]
-    assert packed_here(many, nothing, decoder, client) is None
+    assert packed_here(many, nothing, decoder, client, MESSAGES_HERE) is None
     assert not taken
-    assert packed_here(many[:1], nothing, decoder, client) is None
+    assert packed_here(many[:1], nothing, decoder, client, MESSAGES_HERE) is None
     assert taken == 4
 
 
@@ -121,4 +129,4 @@ def test_rows_in_doubt_are_sparks_whoever_decodes_them(monkeypatch: pytest.Monke
     monkeypatch.setattr(topic_reading, "read", lambda *_: iter(()))
     decoder, nothing = cast("Any", type("Decoder", (), {"needs": ("value",)})), cast("Any", None)
     with pytest.raises(LeftToSpark, match="a value"):
-        packed_here([TopicRange("orders", 0, 0, 5)], nothing, decoder, client_of("kafka:9092", {}))
+        packed_here([TopicRange("orders", 0, 0, 5)], nothing, decoder, client_of("kafka:9092", {}), 5)

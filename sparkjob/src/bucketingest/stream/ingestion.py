@@ -271,7 +271,9 @@ def _starter(
         decoder=shape.decoder(rows),
         registered=given.registered,
         files=None if files is None else FilesWriter.of(files, shape, rows),
-        topics=None if reading is None or reading.client is None else TopicReading(reading.client),
+        topics=None
+        if reading is None or reading.client is None
+        else TopicReading(reading.client, pipeline.commit_interval),
         pace=None if job.once else Pace.of(pipeline, lambda: coordinator.due),
         scaling=None if job.once else ExecutorScaling.of(pipeline, SparkExecutors.of(rows.sparkSession), board),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -32,24 +33,33 @@ PAUSE_MIN_SECONDS: Final = 60.0
 PAUSE_MAX_SECONDS: Final = 3600.0
 """Each pause is twice as long as the one before, until a micro-batch succeeds."""
 
+SHORT_INTERVAL: Final = timedelta(seconds=1)
 MESSAGES_HERE: Final = 50_000
 BYTES_HERE: Final = 32 * 1024**2
-"""So many messages, and packed bytes of them, are written by this process: to plan and start Spark's tasks takes longer
-than their work. The bytes are held in memory.
+"""Where commits are less than `SHORT_INTERVAL` apart, so many messages, and packed bytes of them, are written by this
+process: to plan and start Spark's tasks takes longer than their work. The bytes are held in memory.
 """
 
-Write: TypeAlias = Callable[[DataFrame, WritePlan, MessageDecoder, Client], list[WriteStatus]]
+Write: TypeAlias = Callable[[DataFrame, WritePlan, MessageDecoder, Client, int], list[WriteStatus]]
 
 
-def write_topics(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client) -> list[WriteStatus]:
-    """Read and write the messages that Spark would read, whoever does it to the same bytes. Raises TopicInDoubt, before
+def messages_here(commit_interval: timedelta | None) -> int:
+    """How many messages of a micro-batch this process writes itself. None: each micro-batch is an instant."""
+    return MESSAGES_HERE if commit_interval is not None and commit_interval < SHORT_INTERVAL else 0
+
+
+def write_topics(
+    rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client, few: int
+) -> list[WriteStatus]:
+    """Read and write the messages that Spark would read, whoever does it to the same bytes: up to `few` of them this
+    process. Raises TopicInDoubt, before
     anything is written, UnknownSchemaIds, InstantAborted, and as `write_micro_batch`.
     """
     ranges = ranges_of(rows)
     if not ranges:
         return write_micro_batch(rows, plan, decoder)
     try:
-        if (packed := packed_here(ranges, plan, decoder, client)) is not None:
+        if (packed := packed_here(ranges, plan, decoder, client, few)) is not None:
             return write_packed(packed, plan)
     except StorageError as error:  # tasks repeat it, each some times
         log.warning("a small micro-batch is left to Spark's tasks", extra={"reason": str(error)})
@@ -57,12 +67,12 @@ def write_topics(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, clie
 
 
 def packed_here(
-    ranges: Sequence[TopicRange], plan: WritePlan, decoder: MessageDecoder, client: Client
+    ranges: Sequence[TopicRange], plan: WritePlan, decoder: MessageDecoder, client: Client, few: int
 ) -> list[pa.RecordBatch] | None:
-    """What the tasks of these ranges send to the shuffle, made by this process; None if it is too much for it. Raises
-    TopicInDoubt, LeftToSpark, UnknownSchemaIds.
+    """What the tasks of these ranges send to the shuffle, made by this process; None if it is too much for it, or more
+    than `few` messages. Raises TopicInDoubt, LeftToSpark, UnknownSchemaIds.
     """
-    if sum(each.until - each.start for each in ranges) > MESSAGES_HERE:
+    if sum(each.until - each.start for each in ranges) > few:
         return None
     packed: list[pa.RecordBatch] = []
     size = 0
@@ -82,8 +92,14 @@ class TopicReading:
     """Decides for each micro-batch who reads it. Called by one thread at a time."""
 
     def __init__(
-        self, client: Client, *, write: Write = write_topics, clock: Callable[[], float] = time.monotonic
+        self,
+        client: Client,
+        commit_interval: timedelta | None = None,
+        *,
+        write: Write = write_topics,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._few = messages_here(commit_interval)
         self._client = client
         self._write = write
         self._clock = clock
@@ -97,7 +113,7 @@ class TopicReading:
         if self._clock() < self._until:
             return None
         try:
-            statuses = self._write(rows, plan, decoder, self._client)
+            statuses = self._write(rows, plan, decoder, self._client, self._few)
         except TopicInDoubt as doubt:
             self._pause = min(max(PAUSE_MIN_SECONDS, self._pause * 2), PAUSE_MAX_SECONDS)
             self._until = self._clock() + self._pause

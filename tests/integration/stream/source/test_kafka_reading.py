@@ -15,7 +15,6 @@ from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.message import MESSAGE, VALUE
 from bucketingest.decode.kafka.reader import read
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream import topic_reading
 from bucketingest.stream.errors import SourceDataLost
 from bucketingest.stream.source.scanned_topics import ranges_of
 from bucketingest.stream.spark.session import prepared
@@ -94,23 +93,22 @@ def test_a_plan_of_another_form_is_sparks(spark: SparkSession) -> None:
         ranges_of(spark.range(3))
 
 
-@pytest.mark.parametrize("few", [0, topic_reading.MESSAGES_HERE])
+@pytest.mark.parametrize("interval", ["30s", "500ms"])
 def test_lost_messages_are_sparks_to_judge(
     *,
     run: Runner,
     lake: Lake,
     new_topic: NewTopic,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    few: int,
+    interval: str,
 ) -> None:
-    """Whether the tasks read, or this process."""
-    monkeypatch.setattr(topic_reading, "MESSAGES_HERE", few)
+    """Whether the tasks read, or with a short interval this process."""
     topic = new_topic()
 
     def resource(**options: str) -> BucketIngest:
         format_ = {"type": "json", "schema": "id STRING, n INT"}
-        return lake.resource(topic.source(options=options), format=format_, table={"recordKey": ["id"]})
+        commit = {"interval": interval, "trigger": "100ms"}
+        return lake.resource(topic.source(options=options), format=format_, table={"recordKey": ["id"]}, commit=commit)
 
     def send(*numbers: int) -> None:
         topic.send((b"k", b'{"id": "k%d", "n": %d}' % (number, number)) for number in numbers)
