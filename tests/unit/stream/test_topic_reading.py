@@ -102,12 +102,11 @@ def test_many_messages_and_large_ones_are_not_held_by_this_process(monkeypatch: 
     """The largest of all may have a gigabyte: what is packed is counted, and no more of it is read."""
     nothing = cast("Any", None)
     client = client_of("kafka:9092", {})
-    taken = 0
+    taken: list[int] = []
 
     def packing(*_: Any) -> Iterator[pa.RecordBatch]:
-        nonlocal taken
-        for _batch in range(100):
-            taken += 1
+        for batch in range(100):
+            taken.append(batch)
             yield pa.RecordBatch.from_pydict({"message": [b"x" * (BYTES_HERE // 4)]})
 
     monkeypatch.setattr(topic_reading, "pack_messages", packing)
@@ -115,9 +114,9 @@ def test_many_messages_and_large_ones_are_not_held_by_this_process(monkeypatch: 
     decoder = cast("Any", type("Decoder", (), {"needs": ("value",)}))
     many = [TopicRange("orders", part, 0, MESSAGES_HERE // 2 + 1) for part in (0, 1)]
     assert packed_here(many, nothing, decoder, client, MESSAGES_HERE) is None
-    assert not taken
+    assert taken == []
     assert packed_here(many[:1], nothing, decoder, client, MESSAGES_HERE) is None
-    assert taken == 4
+    assert len(taken) == 4
 
 
 def test_rows_in_doubt_are_sparks_whoever_decodes_them(monkeypatch: pytest.MonkeyPatch) -> None:
