@@ -1,4 +1,4 @@
-"""Stands between a catalog's client and its server: takes the server away, brings it back, and makes it slow."""
+"""Stands between a client and its server: takes the server away, brings it back, makes it slow, or silent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self.delay = 0.0
         """Seconds by which each answer comes late."""
+        self.held = 0
+        """How many answers wait until they may go."""
         self._is_away = False
+        self._speaks = threading.Event()
+        self._speaks.set()
         self._open: set[socket.socket] = set()
 
     def take_away(self) -> None:
@@ -29,6 +33,13 @@ class Proxy:
 
     def bring_back(self) -> None:
         self._is_away = False
+
+    def hold_answers(self) -> None:
+        """Requests arrive, and answers wait."""
+        self._speaks.clear()
+
+    def let_answers_go(self) -> None:
+        self._speaks.set()
 
     def _serve(self) -> None:
         with suppress(OSError):  # it is closed
@@ -46,6 +57,9 @@ class Proxy:
         with suppress(OSError):
             while data := source.recv(65536):
                 if answers:
+                    self.held += 1
+                    self._speaks.wait()
+                    self.held -= 1
                     time.sleep(self.delay)
                 sink.sendall(data)
         for each in (source, sink):
@@ -59,6 +73,7 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         _end(self._listener)
         self.take_away()
+        self._speaks.set()
 
 
 def _end(each: socket.socket) -> None:

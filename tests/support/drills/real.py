@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -30,6 +31,7 @@ _AGES: Final = frozenset(
 )
 _STARTS_WITHIN: Final = 20
 """Half minutes."""
+_POLL_SECONDS: Final = 0.05
 _TIMES: Final = frozenset({"at", "answeredAt", "lastReportAt"})
 
 
@@ -123,15 +125,30 @@ class RealPipeline(WatchedPipeline):
         assert self.job is not None
         self.job.process.wait_until(reached)
 
-    def starts(self) -> None:
-        """A driver is created, and answers."""
+    def attempts(self) -> RealJob:
+        """Another driver is created."""
         before = self.job
         for _ in range(_STARTS_WITHIN):
             self.pass_time(0.5)
             if self.job is not None and self.job is not before:
-                break
-        assert self.job is not None, self.cluster.resource.status
-        self.until(self.job.answers)
+                return self.job
+        raise AssertionError(self.cluster.resource.status)
+
+    def starts(self) -> None:
+        """Another driver is created, and answers."""
+        self.until(self.attempts().answers)
+
+    def recovers(self) -> None:
+        """The newest driver answers, or the one after it, as long as another is tried."""
+        for _ in range(_STARTS_WITHIN):
+            if self.job is not None and self.job.process.ended() is None:
+                job = self.job
+                while job.process.ended() is None:
+                    if job.answers():
+                        return
+                    time.sleep(_POLL_SECONDS)
+            self.pass_time(0.5)
+        raise AssertionError(self.cluster.resource.status)
 
     def fails(self) -> TerminationReport:
         """The driver ends by itself, and says why."""

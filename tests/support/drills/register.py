@@ -264,6 +264,9 @@ CAUSED: Final = (
     _real("the driver is killed, and somebody deletes its checkpoint and a data file"),
     _real("the topic is deleted, made again, and grows"),
     _real("another writer rolls a commit back"),
+    _real("the disk of the table is full"),
+    _real("the disk of the table is read-only"),
+    _real("the store is slow, and says nothing for a while"),
     Drill(
         "the end of a checkpoint is cut",
         "unit/stream/checkpoint/test_checkpoint_own.py::"
@@ -274,16 +277,6 @@ CAUSED: Final = (
         "the checkpoint is moved",
         "integration/stream/test_restart.py::test_the_topic_may_have_grown_when_the_checkpoint_is_lost",
         "checkpoint",
-    ),
-    Drill(
-        "the table is read-only",
-        "unit/storage/test_local_storage.py::test_a_read_only_disk_is_access_denied_and_says_so",
-        "EROFS",
-    ),
-    Drill(
-        "the disk of the table is full",
-        "unit/storage/test_local_storage.py::test_a_full_disk_leaves_the_old_state_and_says_so",
-        "ENOSPC",
     ),
     Drill("a week of silence", "support/drills/outages.py::_a_quiet_week_and_then_the_source_is_away", "7 * 24 * 60"),
     Drill(

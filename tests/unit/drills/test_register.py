@@ -45,6 +45,13 @@ def test_every_runbook_page_is_typed_while_its_alert_fires() -> None:
         assert drill.prints, f"nothing is looked for in what the commands of {page} print"
 
 
+def test_the_page_about_a_full_disk_is_typed_while_one_is_full() -> None:
+    typed = [parts for each in TROUBLES for page, parts in each.pages.items() if page == "../disk-full"]
+    assert [
+        line for line in lines_of("../disk-full") if not any(part in line for parts in typed for part in parts)
+    ] == []
+
+
 def test_every_command_of_ours_on_a_page_is_typed_on_one_of_them() -> None:
     shown = {line for page in RUNBOOKS.glob("*.md") for line in lines_of(page.stem) if "bucketingest " in line}
     typed = {line for page, drill in PAGES.items() for line in lines_of(page) if drill.types(line)}
