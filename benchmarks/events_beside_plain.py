@@ -1,5 +1,5 @@
-"""What messages with an envelope, and tables without a key, cost beside plain JSON: rows per CPU second of decoding and
-writing the same rows, and their ratio to plain JSON's.
+"""What messages with an envelope, and tables without a key, cost beside plain messages: rows per CPU second of decoding
+and writing the same rows, and their ratio to those of plain JSON or Avro.
 
 Needs no Spark: messages are decoded and written in this process, by the project's own decoders and write path.
 Run it with PYTHONPATH=tests from the project's folder.
@@ -8,6 +8,7 @@ Run it with PYTHONPATH=tests from the project's folder.
 from __future__ import annotations
 
 import argparse
+import io
 import itertools
 import json
 import time
@@ -17,19 +18,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 
+from bucketingest.decode.avro.registered import RegisteredAvroDecoder
 from bucketingest.decode.ddl import columns_of
 from bucketingest.decode.debezium.decoder import DebeziumDecoder
 from bucketingest.decode.debezium.events import DELETED, EventRules
 from bucketingest.decode.debezium.heads import with_heads_apart
+from bucketingest.decode.debezium.registered import RegisteredDebeziumDecoder
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.kafka.columns import MessageColumns
 from bucketingest.decode.kafka.message import KEY, VALUE
 from bucketingest.decode.message_columns import with_deleted
+from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.stream.source.messages import BLOCK_BYTES, BLOCK_BYTES_OF_EVENTS, BlockDecoder, MessageDecoder, blocks
+from support.decoding.registered_avro import header
 from support.tables.local_writer import LocalWriter
 
 BATCH: Final = 1000
@@ -46,6 +52,7 @@ TYPES: Final = {
 COLUMNS: Final = columns_of(
     "id BIGINT, customer STRING, amount DOUBLE, quantity BIGINT, paid BOOLEAN, note STRING, at TIMESTAMP"
 )
+AVRO_TYPES: Final = {"int64": "long", "string": "string", "double": "double", "boolean": "boolean"}
 PLACE: Final = {"topic": "_topic", "partition": "_partition", "offset": "_offset"}
 SOURCE: Final = {
     "version": "3.6.1.Final",
@@ -73,6 +80,8 @@ class Form:
     values: list[bytes]
     decoder: MessageDecoder
     key: tuple[str, ...] = ("id",)
+    plain: str = "plain JSON"
+    """The form beside which it is measured."""
 
 
 def main() -> None:
@@ -86,10 +95,10 @@ def main() -> None:
     for _, (name, form) in itertools.product(range(given.repetitions), forms.items()):
         with TemporaryDirectory() as folder:
             best[name] = max(best[name], given.rows / _cpu_seconds(Path(folder), form))
-    print("| messages | bytes of one | rows per CPU second | of plain JSON |")
+    print("| messages | bytes of one | rows per CPU second | of the plain form |")
     print("| --- | --- | --- | --- |")
     for name, rate in best.items():
-        print(f"| {name} | {len(forms[name].values[-1])} | {rate:,.0f} | {rate / best['plain JSON']:.2f} |")
+        print(f"| {name} | {len(forms[name].values[-1])} | {rate:,.0f} | {rate / best[forms[name].plain]:.2f} |")
 
 
 def _forms(rows: int) -> dict[str, Form]:
@@ -107,7 +116,39 @@ def _forms(rows: int) -> dict[str, Form]:
             plain, _decoder(JsonDecoder(COLUMNS), columns=MessageColumns(PLACE)), tuple(PLACE.values())
         ),
         "plain JSON with these columns": Form(plain, _decoder(JsonDecoder(COLUMNS), columns=MessageColumns(PLACE))),
+        **_avro_forms(rows),
     }
+
+
+def _avro_forms(rows: int) -> dict[str, Form]:
+    fields = [{"name": name, "type": ["null", AVRO_TYPES[kind]], "default": None} for name, kind in TYPES.items()]
+    row = {"type": "record", "name": "Value", "fields": fields}
+    source = [{"name": name, "type": ["null", "string"], "default": None} for name in SOURCE]
+    others = {"source": {"type": "record", "name": "Source", "fields": source}, "op": "string", "ts_ms": "long"}
+    images = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
+    members = [*images, *({"name": name, "type": kind} for name, kind in others.items())]
+    event = {"type": "record", "name": "Envelope", "fields": members}
+    said = {name: None if value is None else str(value) for name, value in SOURCE.items()}
+    given = [{**_event(number), "source": said} for number in range(rows)]
+    schema = pa.schema([(each.name, pa.string() if each.name == "at" else each.type) for each in COLUMNS])
+    plain = RegisteredAvroDecoder(json.dumps(row), schema, {1: WriterSchema(json.dumps(row))})
+    rules = EventRules(full=False, stops=True)
+    writers = {1: WriterSchema(json.dumps(event))}
+    events = RegisteredDebeziumDecoder(json.dumps(row), with_deleted(schema), writers, rules)
+    return {
+        "plain Avro": Form(_avro(row, [_row(number) for number in range(rows)]), _decoder(plain), plain="plain Avro"),
+        "Debezium, Avro": Form(_avro(event, given), _decoder(events, decoded=(VALUE, KEY)), plain="plain Avro"),
+    }
+
+
+def _avro(schema: dict[str, Any], values: list[dict[str, Any]]) -> list[bytes]:
+    parsed, found = fastavro.parse_schema(schema), []
+    for value in values:
+        out = io.BytesIO(header(1))
+        out.seek(0, io.SEEK_END)
+        fastavro.schemaless_writer(out, parsed, value)
+        found.append(out.getvalue())
+    return found
 
 
 def _cpu_seconds(folder: Path, form: Form) -> float:
