@@ -185,3 +185,5 @@ def test_the_command_says_what_differs_and_ends_with_22(
     assert "secretword" not in capsys.readouterr().err
     assert call([*arguments, "--against", "postgres://u@127.0.0.1:1/x"]) == 15
     assert call([*arguments, "--against", both.url, "--table", "public.nothing"]) == 15
+    assert call([*arguments, "--against", both.url, "--columns", "price,nothing"]) == 2
+    assert "column nothing cannot be compared" in capsys.readouterr().err

@@ -120,13 +120,19 @@ class PostgresSource:
             ).fetchall()
         )
         wanted = [*key, *(each for each in only or schema.names if each not in key)]
-        texts = {each: sql_text(each, kinds[each], schema.field(each).type) for each in wanted if each in kinds}
+        texts = {
+            each: sql_text(each, kinds[each], schema.field(each).type)
+            for each in wanted
+            if {each} <= kinds.keys() & set(schema.names)
+        }
         self._texts = {name: text for name, text in texts.items() if text is not None}
-        if missing := [each for each in (*key, *only) if each not in self._texts]:
-            raise BadOption(
-                f"column {missing[0]} cannot be compared: the source's table {self.table} has "
-                f"{kinds.get(missing[0], 'no such column')}, the table {schema.field(missing[0]).type}"
-            )
+        for each in (*key, *only):
+            if each not in self._texts:
+                here = schema.field(each).type if each in schema.names else "no such column"
+                raise BadOption(
+                    f"column {each} cannot be compared: the source's table {self.table} has "
+                    f"{kinds.get(each, 'no such column')}, the table {here}"
+                )
         left_out = tuple(each for each in wanted if each not in self._texts)
         self.compared = Compared(tuple(key), tuple(self._texts), left_out)
         self.bounds = list(self._bounds()) if pa.types.is_integer(schema.field(key[0]).type) else None
