@@ -123,7 +123,7 @@ class PostgresSource:
         texts = {
             each: sql_text(each, kinds[each], schema.field(each).type)
             for each in wanted
-            if {each} <= kinds.keys() & set(schema.names)
+            if each in kinds and each in schema.names
         }
         self._texts = {name: text for name, text in texts.items() if text is not None}
         for each in (*key, *only):
