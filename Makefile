@@ -45,6 +45,10 @@ demo: $(READY) java ## write a Hudi table on this machine and read it back (need
 demo-kafka: $(READY) java connectors kafka-broker ## the same from Kafka, with its own broker
 	$(DEVSERVERS) --kafka -- $(BIN)/bucketingest demo --kafka
 
+.PHONY: demo-debezium
+demo-debezium: $(READY) java connectors kafka-broker databases debezium ## a mirror of a PostgreSQL by Debezium, and its audit (also needs Java 25)
+	PYTHONPATH=tools $(BIN)/python -m devservers.demo_mirror
+
 .PHONY: demo-cluster
 demo-cluster: $(READY) java connectors kafka-broker ## on Kubernetes: install, apply, kill the driver, watch the restart (KUBECONFIG, kind, or root)
 	$(DEVCLUSTER).demo
