@@ -79,7 +79,7 @@ def test_a_registry_is_asked_and_what_it_says_is_told(command: Command, resource
         registry.register("orders-value", {"type": "record", "name": "R", "fields": fields})
         code, said = validate(registry.url)
         refused = "subject orders-value has the type X, which is not defined, in field value: it cannot be a column"
-        assert (code, refused in said) == (ExitCode.BAD_INPUT, True)
+        assert (code, refused in said) == (0, True), "the version before it is taken"
         code, said = validate(registry.url, ", secretRef: {name: access}")
         assert (code, "the registry is not asked: names the Secret access" in said) == (0, True)
     code, said = validate(registry.url)
