@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,9 @@ from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT, COMPACTION
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
-from bucketingest.services.archive.choose import ArchiveRules
+from bucketingest.services.archive import execute
+from bucketingest.services.archive.choose import ArchiveFacts, ArchiveRules
+from bucketingest.services.archive.facts import read_facts
 from bucketingest.services.archive.horizon import HORIZONS
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import archive_old, archive_plan, clean, held_back, retire
@@ -31,6 +34,8 @@ from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
 from support.tables.other_writers import (
+    archive,
+    commit,
     earlier,
     finish_clean,
     later,
@@ -300,6 +305,47 @@ def test_a_late_file_of_an_instant_that_nothing_names_any_more_goes_after_a_day(
     assert gone < (table.timeline().first_active or "")
     assert not table.storage.exists(late)
     assert snapshot(table.storage) == rows
+
+
+def test_files_of_another_writers_archive_that_a_late_compaction_hides_stay() -> None:
+    """Neither the timeline nor what readers see says that their instants were committed, but the history does."""
+    table = TestTable()
+    attempt = table.attempt()
+    for number in range(3):
+        attempt.run(offsets(number, number + 1), [row(f"k{number}", at=number)])
+    rows, oldest = snapshot(table.storage), table.timeline().completed_commits[0].request_time
+    archive(table)
+    commit(table, CommitMetadata())
+    late = earlier(oldest)
+    create_requested(table.storage, late, COMPACTION, b"")
+    create_inflight(table.storage, late, COMPACTION)
+    complete(table.storage, late, later(oldest), CommitMetadata().encode(), COMMIT)
+    Journal(table.storage, PIPELINE).mark_audited([late], ())
+    assert not snapshot(table.storage)
+    clean(replace(guarded(table), clock=lambda: utc_now() + timedelta(days=2)), NOTHING)
+    assert snapshot(table.storage) == rows
+
+
+def test_files_of_an_instant_that_came_after_the_look_at_the_timeline_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its writer was paused for a day before it put the instant onto the timeline."""
+    table = TestTable()
+    table.attempt(pipeline="shop/old").run(offsets(0, 1), [row("old")])
+    paused = next_time(table)
+    years(table)
+    clean(guarded(table), NOTHING)
+    table.attempt()
+    group = next(iter(load_file_view(table.storage, table.timeline()).groups))
+    written = join(group.partition_path, str(LogFileName(group.file_id, paused, 1, "1-1-1")))
+
+    def reading(*arguments: Any) -> ArchiveFacts:
+        if not table.timeline().find(paused):
+            create_requested(table.storage, paused)
+            table.storage.create(written, b"")
+        return read_facts(*arguments)
+
+    monkeypatch.setattr(execute, "read_facts", reading)
+    archived(table, KEPT_FOR + timedelta(hours=1))
+    assert table.storage.exists(written)
 
 
 def test_a_file_of_an_archived_instant_that_a_rollback_names_stays() -> None:

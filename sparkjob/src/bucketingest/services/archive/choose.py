@@ -160,8 +160,8 @@ def choose(timeline: Timeline, facts: ArchiveFacts, held: Held, rules: ArchiveRu
 
 
 def unknown_instants(view: FileView, timeline: Timeline, held: Held, now: datetime) -> set[str]:
-    """Request times of files whose instants neither the timeline nor the history has, a day after: as a restore took
-    the instant away, or its rollback is archived. No process completes one of these any more.
+    """Request times of files that readers do not show and whose instants are not on the timeline, a day after: as a
+    restore took the instant away, or its rollback is archived. If the history has none either, no process completes it.
     """
     latest, known = format_time(now - OPEN_FOR), {*timeline.times, *held.kept}
     return {file.instant for file in view.uncommitted if file.instant <= latest} - known

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from bucketingest.hudi.errors import TimelineError
-from bucketingest.hudi.history.archived import archived_between, is_settled
+from bucketingest.hudi.history.archived import archived_between, archived_completion_times, is_settled
 from bucketingest.hudi.history.levels import delete_obsolete, merge_level
 from bucketingest.hudi.history.writer import (
     Check,
@@ -108,8 +108,10 @@ def archive(table: Guarded, held: Held, rules: ArchiveRules) -> ArchiveResult:
         return ArchiveResult(removed=removed)
     try:
         facts = read_facts(storage, before.timeline, old[: rules.instants_max], held.retired)
-        nobodys = {*held.aborted, *unknown_instants(facts.view, before.timeline, held, moment)}
-        if late := files_of(facts.view, nobodys):  # archived, they would be visible, or they keep it from its work
+        nobodys = _not_known(storage, unknown_instants(facts.view, before.timeline, held, moment))
+        if late := files_of(
+            facts.view, nobodys | {*held.aborted}
+        ):  # archived, they would be visible, or they keep it from its work
             check()
             sweep_late_files(storage, before.timeline, (), late)
             facts = read_facts(storage, before.timeline, old[: rules.instants_max], held.retired)
@@ -140,6 +142,16 @@ def archive(table: Guarded, held: Held, rules: ArchiveRules) -> ArchiveResult:
         log.info("archived", extra={"instants": len(agreed), "up_to": agreed[-1].instant.request_time})
         _tidy(table)
     return ArchiveResult(tuple(row.instant for row in agreed), choice.pins, removed)
+
+
+def _not_known(storage: Storage, instants: Collection[str]) -> set[str]:
+    """Those that are not on the timeline now, as a paused writer may have put one there since it was read, nor in the
+    history: a late compaction hides archived writes from readers, and their rows are the table's.
+    """
+    unknown = {*instants}
+    if unknown:
+        unknown -= Timeline.load(storage).times
+    return unknown - archived_completion_times(storage, unknown).keys()
 
 
 def put_back(storage: Storage, timeline: Timeline, horizon: str) -> tuple[Instant, ...]:
