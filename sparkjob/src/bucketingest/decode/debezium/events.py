@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from bucketingest.decode.debezium.heads import Messages
 from bucketingest.decode.debezium.usual import Found, Places, Usual, slices, text_of
+from bucketingest.decode.json.doubts import UNREADABLE, why_unreadable
 from bucketingest.decode.rows import Refused
 from bucketingest.errors import BucketIngestError
 
@@ -177,7 +178,7 @@ def _usual(messages: pa.BinaryArray) -> Usual | None:
     for message in some:
         try:
             event = _decode(message)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             continue
         if event.payload is msgspec.UNSET and (found := Usual.of(message, some)) is not None:
             return found
@@ -214,8 +215,8 @@ def _parsed(messages: Messages, keys: pa.BinaryArray, numbers: npt.NDArray[np.in
         deleted = None
         try:
             event = _decode(message)
-        except msgspec.DecodeError as error:
-            found.refused.append(Refused(number, str(error) if message.strip() else "the message is empty"))
+        except UNREADABLE as error:
+            found.refused.append(Refused(number, why_unreadable(error, message)))
             continue
         said = NOTHING
         if event.payload is not msgspec.UNSET:
@@ -239,7 +240,7 @@ def take_key(key: bytes | None, schema: bytes, number: int, found: Parsed) -> bo
     """Add the key as an image to delete; or say that it is no object. `schema`: if the key has none of its own."""
     try:
         said = _decode_key(key or NOTHING)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return False
     assert key is not None, "what can be decoded is there"
     payload, own = bytes(said.payload), bytes(said.schema)
@@ -346,6 +347,6 @@ def _event(message: bytes) -> dict[str, Any]:
 def _object(text: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return {}
     return found if isinstance(found, dict) else {}

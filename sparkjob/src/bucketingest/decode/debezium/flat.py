@@ -31,6 +31,7 @@ from bucketingest.decode.debezium.events import (
 )
 from bucketingest.decode.debezium.heads import Messages
 from bucketingest.decode.debezium.usual import begins, text_of
+from bucketingest.decode.json.doubts import UNREADABLE, why_unreadable
 from bucketingest.decode.rows import Refused
 
 _ENVELOPE: Final = {"before", "after", "source", "op"}
@@ -83,15 +84,15 @@ def _parsed(messages: Messages, keys: pa.BinaryArray, numbers: npt.NDArray[np.in
     for number, message in zip(numbers.tolist(), messages.whole(numbers), strict=True):
         try:
             why = _take(message, keys[number].as_py(), number, rules, found)
-        except msgspec.DecodeError as error:
-            why = str(error) if message and message.strip() else "the message is empty"
+        except UNREADABLE as error:
+            why = why_unreadable(error, message or b"")
         if why is not None:
             found.refused.append(Refused(number, why))
     return found
 
 
 def _take(message: bytes | None, key: bytes | None, number: int, rules: EventRules, found: Parsed) -> str | None:
-    """Add the message's row or its key; or why there is none. Raises DecodeError, SourceTruncated."""
+    """Add the message's row or its key; or why there is none. Raises UNREADABLE, SourceTruncated."""
     row, schema = message, NOTHING
     members = {} if message is None else _members(message)
     if set(members) == _WITH_SCHEMA:

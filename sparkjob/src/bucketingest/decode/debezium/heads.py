@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketingest.decode.debezium.usual import begins, slices, text_of
+from bucketingest.decode.json.doubts import UNREADABLE
 from bucketingest.decode.kafka.message import VALUE
 
 HEAD: Final = "head"
@@ -89,7 +90,7 @@ def _head_of(messages: pa.BinaryArray) -> bytes:
     first = next((each.as_py() for each in messages if each.is_valid), b"")
     try:
         members = _members(first)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return b""
     if set(members) != {"schema", "payload"}:
         return b""

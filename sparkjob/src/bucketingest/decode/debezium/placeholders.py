@@ -18,6 +18,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from bucketingest.decode.json.doubts import UNREADABLE
+
 PLACEHOLDER: Final = "__debezium_unavailable_value"
 """As `hudi.merge.unavailable` has it for tables."""
 _BYTES: Final = PLACEHOLDER.encode()
@@ -66,7 +68,7 @@ def placeholders_in(images: pa.BinaryArray, columns: pa.Schema, keeps: Container
             continue
         try:
             row = msgspec.json.decode(image)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             continue  # its decoder says why
         lacking = (each for each in columns.names if _is_placeholder(row.get(each)))
         wrong = (each for each in lacking if each not in kept or row[each] != PLACEHOLDER)

@@ -7,9 +7,10 @@ Names as io.debezium.time, io.debezium.data and org.apache.kafka.connect.data ha
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from bucketingest.avro.columns import beyond_digits
 from bucketingest.avro.cursors import Cursors, padded
 from bucketingest.decode.json.columns import converted
+from bucketingest.decode.json.doubts import UNREADABLE
 from bucketingest.years import MICROS_MAX, MICROS_MIN
 
 Converted: TypeAlias = tuple[pa.Array, dict[int, str]]
@@ -46,7 +48,12 @@ _CODES: Final = np.full(256, 255, np.uint8)
 _CODES[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")] = np.arange(64)
 _LETTER_MAX: Final = 63
 _DECIMAL_BYTES: Final = 16
-_EXACT: Final = Context(prec=2000)
+_SCALES: Final = range(-1000, 16_384)
+_UNSCALED_BYTES: Final = 64 * 1024
+"""All that a NUMERIC of PostgreSQL may have, of all databases the most: 131,072 digits before the point, 16,383 behind
+it. A short message with a larger scale would be a very long text.
+"""
+_EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +74,24 @@ def readings_of(columns: pa.Schema, schema: bytes) -> list[Reading]:
 
 
 def _reading(wanted: pa.DataType, said: dict[str, Any] | None) -> Reading:
-    name = None if said is None else said.get("name")
+    name = None if said is None else str(said.get("name"))
     if pa.types.is_date(wanted) and (said is None or name in _DATES):
         return Reading(pa.int32(), _days, wanted)
     if pa.types.is_timestamp(wanted) and name in _MICROS:
         return Reading(pa.int64(), _times(wanted, *_MICROS[name]), wanted)
     if said is not None and (pa.types.is_decimal(wanted) or pa.types.is_string(wanted)):
         if name == _DECIMAL:
-            scale = int(said.get("parameters", {}).get("scale", 0))
+            scale = _scale(said.get("parameters", {}))
             return Reading(pa.string(), lambda array: _of_base64(array, scale, wanted), wanted)
         if name == _VARIABLE:
             return Reading(_VARIABLE_TYPE, lambda array: _decimals(map(_variable, array.to_pylist()), wanted), wanted)
     return Reading(wanted, _as_is, wanted)
+
+
+def _scale(parameters: Any) -> int | str:
+    """The scale, or what is there instead of one."""
+    said = parameters.get("scale", 0) if isinstance(parameters, dict) else parameters
+    return int(said) if re.fullmatch(r"-?[0-9]{1,9}", str(said)) else str(said)[:40]
 
 
 def reading_of_avro(said: dict[str, Any], read: pa.DataType) -> Reading:
@@ -114,7 +127,7 @@ def _fields(schema: bytes) -> dict[str, dict[str, Any]]:
         images = [each for each in read["fields"] if each.get("field") in {"before", "after"} and "fields" in each]
         images = images or [read]
         return {each["field"]: each for image in images for each in image["fields"]}
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+    except (*UNREADABLE, KeyError, TypeError, AttributeError):
         return {}
 
 
@@ -138,7 +151,7 @@ def _variable(value: dict[str, Any] | None) -> tuple[str | bytes | None, int]:
     return (None, 0) if value is None else (value["value"], value["scale"] or 0)
 
 
-def _decimals(values: Iterable[tuple[str | bytes | None, int]], wanted: pa.DataType) -> Converted:
+def _decimals(values: Iterable[tuple[str | bytes | None, int | str]], wanted: pa.DataType) -> Converted:
     """Of unscaled numbers, text in Base64, with their scales."""
     found: list[Decimal | str | None] = []
     why: dict[int, str] = {}
@@ -151,7 +164,7 @@ def _decimals(values: Iterable[tuple[str | bytes | None, int]], wanted: pa.DataT
     return pa.array(found, wanted), why
 
 
-def _of_base64(array: pa.StringArray, scale: int, wanted: pa.DataType) -> Converted:
+def _of_base64(array: pa.StringArray, scale: int | str, wanted: pa.DataType) -> Converted:
     """Unscaled numbers in Base64, those of the usual form all at once."""
     if not pa.types.is_decimal(wanted) or wanted.scale != scale or not len(array):
         return _decimals(((text, scale) for text in array.to_pylist()), wanted)
@@ -191,17 +204,21 @@ def _integers(array: pa.StringArray) -> tuple[npt.NDArray[np.int64], npt.NDArray
     return cursors.integers(np.where(sure, sizes, 0)), sure
 
 
-def _decimal(text: str | bytes, scale: int, wanted: pa.DataType) -> Decimal | str:
+def _decimal(text: str | bytes, scale: int | str, wanted: pa.DataType) -> Decimal | str:
     """Raises ValueError."""
+    if isinstance(scale, str) or scale not in _SCALES:
+        raise ValueError(f"the scale {scale!r} is none of {_SCALES[0]} to {_SCALES[-1]}")
     try:
         found = text if isinstance(text, bytes) else binascii.a2b_base64(text, strict_mode=True)
-        unscaled = int.from_bytes(found, "big", signed=True)
     except binascii.Error:
         raise ValueError(f"{text[:40]!r} is no decimal's bytes in Base64") from None
-    number = Decimal(unscaled).scaleb(-scale, _EXACT)
+    if len(found) > _UNSCALED_BYTES:
+        raise ValueError(f"a number of {len(found)} bytes, and {_UNSCALED_BYTES} are the most")
+    number = Decimal(int.from_bytes(found, "big", signed=True)).scaleb(-scale, _EXACT)
     if not pa.types.is_decimal(wanted):
         return f"{number:f}"
-    fitting = number.quantize(Decimal(1).scaleb(-wanted.scale), context=_EXACT)
-    if fitting != number or abs(number) >= Decimal(10) ** (wanted.precision - wanted.scale):
-        raise ValueError(f"{number:f} does not fit into DECIMAL({wanted.precision},{wanted.scale})")
-    return fitting
+    if number.copy_abs() < Decimal(10) ** (wanted.precision - wanted.scale):  # not abs(), which rounds
+        fitting = number.quantize(Decimal(1).scaleb(-wanted.scale), context=_EXACT)
+        if fitting == number:
+            return fitting
+    raise ValueError(f"{number:f} does not fit into DECIMAL({wanted.precision},{wanted.scale})")

@@ -10,6 +10,7 @@ import re
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -26,6 +27,9 @@ _NOT_FINITE: Final = re.compile(rb"[:,\[\s-](?:NaN|Inf(?:inity)?)(?=[\s,}\]])")
 
 LEVELS_MAX: Final = 500
 """Objects and arrays inside each other."""
+WITHOUT_END: Final = "more levels than can be read"
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a text that it cannot read: the second for a name or a text, the last for many levels."""
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 """One without an end is as long as the message: or each quote in it would be looked at as the next beginning."""
 _STEPS: Final = np.zeros(256, np.int8)
@@ -174,6 +178,15 @@ def is_utf8(message: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def why_unreadable(error: Exception, message: bytes) -> str:
+    """What one of `UNREADABLE` says of a message."""
+    if isinstance(error, RecursionError):
+        return WITHOUT_END
+    if isinstance(error, UnicodeDecodeError):
+        return "a byte that is not UTF-8"
+    return str(error) if message.strip() else "the message is empty"
 
 
 def is_too_deep(message: bytes) -> bool:

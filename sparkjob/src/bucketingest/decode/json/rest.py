@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from bucketingest.decode.json.decoder import JsonDecoder
+from bucketingest.decode.json.doubts import UNREADABLE
 from bucketingest.decode.rows import Decoded
 
 REST: Final = "_rest"
@@ -34,7 +35,7 @@ class RestDecoder:
         for at, number in enumerate(decoded.numbers(len(messages)).tolist()):
             try:
                 texts.append(_rest(messages[number].as_py(), self._known))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            except UNREADABLE as error:
                 texts.append(None)
                 beyond[at] = f"members that the schema lacks cannot be kept: {error}"
         columns = [*decoded.rows.columns, pa.array(texts, pa.string())]

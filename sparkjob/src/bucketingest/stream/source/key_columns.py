@@ -11,6 +11,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from bucketingest.decode.avro.schema import UnreadableSchema, read_writer
+from bucketingest.decode.json.doubts import UNREADABLE
 from bucketingest.hudi.errors import TableNotFound
 from bucketingest.hudi.table.table import load_table
 from bucketingest.registry.client import RegistryClient
@@ -62,7 +63,7 @@ def key_names(key: bytes) -> tuple[str, ...]:
     """The columns of a message's key in JSON, with or without a schema; none if it is no object."""
     try:
         found = msgspec.json.decode(key)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return ()
     if isinstance(found, dict) and found.keys() == {"schema", "payload"}:
         found = found["payload"]
