@@ -174,6 +174,25 @@ def test_a_float_column_that_became_double_keeps_its_text_and_a_number_that_it_w
     ]
 
 
+@pytest.mark.parametrize("unsigned", ["uint32", "fixed32"])
+@pytest.mark.parametrize("odd", [b"", b"\xa3\x06\xa4\x06"], ids=["in bulk", "with a group"])
+def test_an_unsigned_number_of_32_bits_is_that_number_where_a_column_has_room(unsigned: str, odd: bytes) -> None:
+    """As INT it is negative; beside messages whose schema says uint64 it would be another number."""
+    old = schema(f"{unsigned} n = 2; repeated {unsigned} many = 3; Line line = 4; map<{unsigned}, {unsigned}> map = 5;"
+                 f"{unsigned} d = 6; {unsigned} same = 7;", f"message Line {{ {unsigned} n = 1; }}")  # fmt: skip
+    new = schema("uint64 n = 2; repeated uint64 many = 3; Line line = 4; map<uint64, uint64> map = 5; double d = 6;"
+                 "int32 same = 7;", "message Line { int64 n = 1; }")  # fmt: skip
+    most = 2**32 - 1
+    values: dict[str, Any] = {"n": most, "many": [1, most], "line": {"n": most}, "map": {most: most}, "d": most}
+    messages = [message(old, 7, id="a", same=most, **values) + odd, message(new, 8, id="a", same=-1, **values) + odd]
+    for text in (reader_of(old, new), reader_of(new, old)):
+        found = decoded(text, {7: old, 8: new}, *messages)
+        assert found.refused == []
+        assert found.one_by_one == 2 * bool(odd)
+        one, other = found.rows.to_pylist()
+        assert one == other == {"id": "a", **values, "map": [(str(most), most)], "same": -1}
+
+
 @pytest.mark.parametrize(
     ("fields", "more", "left"),
     [

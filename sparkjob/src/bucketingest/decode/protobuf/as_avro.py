@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from bucketingest.decode.protobuf.schema import Field, Message
+from bucketingest.decode.protobuf.schema import LONG, Field, Message
 
 _TIME: Final = {"type": "long", "logicalType": "timestamp-micros"}
 _TYPES: Final[dict[str, Any]] = {
@@ -56,11 +56,15 @@ def only_columns(message: Message, columns: Any) -> Message:
 
 def _only(field: Field, column: pa.DataType) -> Field:
     if field.kind != "message":
-        return field
+        one = column.value_type if field.repeated else column
+        if field.kind not in LONG or one == pa.int32():
+            return field
+        default = None if field.default is None else field.default % 2**32
+        return replace(field, kind=LONG[field.kind], default=default)
     assert field.message is not None, "its kind says so"
     if field.is_map:
         key, value = field.message.fields
-        value = _only(value, column.item_type)
+        key, value = _only(key, column.key_type), _only(value, column.item_type)
         is_empty = value.message is not None and not value.message.fields
         return replace(field, message=replace(field.message, fields=() if is_empty else (key, value)))
     inside = column.value_type if field.repeated else column

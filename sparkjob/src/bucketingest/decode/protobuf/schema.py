@@ -18,8 +18,12 @@ WIRES: Final[dict[str, Wire]] = {
     **dict.fromkeys(["fixed64", "sfixed64", "double"], FIXED64),
     **dict.fromkeys(["fixed32", "sfixed32", "float"], FIXED32),
     **dict.fromkeys(["string", "bytes", "message", "timestamp", "duration"], BYTES),
+    "long uint32": VARINT,
+    "long fixed32": FIXED32,
 }
 """How a value of each kind is written. Timestamps and durations are messages that become one value."""
+LONG: Final = {"uint32": "long uint32", "fixed32": "long fixed32"}
+"""Kinds whose larger values are negative in 32 bits, and what they are where there is room for all."""
 
 
 class UnreadableDescriptors(Exception):
