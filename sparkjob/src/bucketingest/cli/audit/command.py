@@ -126,14 +126,14 @@ def _look_for_keys(
     mirror = Mirror.open(storage)
     report.table_instant, found = mirror.instant, mirror.rows(source, ranges)
     after = source.rows(ranges)
-    for key in sorted({*before, *found, *after}):
-        had, has, is_now = before.get(key), found.get(key), after.get(key)
+    for key in sorted({*before, *found, *after}, key=str):
+        had, has, is_now = (rows.get(key, (0, 0)) for rows in (before, found, after))
         if has in (had, is_now):
             continue
         if had != is_now:
             report.changing += 1
             continue
-        what = "missing" if has is None else "extra" if had is None else "different"
+        what = "missing" if has[0] < had[0] else "extra" if has[0] > had[0] else "different"
         setattr(report, what, getattr(report, what) + 1)
         if len(report.keys) < _SHOWN_MAX:
             names = ", ".join(f"{name}={text}" for name, text in zip(source.compared.key, key, strict=True))

@@ -8,7 +8,7 @@ from typing import Final, Self
 import numpy as np
 import pyarrow as pa
 
-from bucketingest.cli.audit.source import Compared, PostgresSource
+from bucketingest.cli.audit.source import Compared, PostgresSource, Sum, add
 from bucketingest.cli.audit.texts import hashes_of, text_of
 from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.merge.merge_rules import merge_rules
@@ -47,8 +47,8 @@ class Mirror:
             raise UnsupportedTable(storage.url, ["it has no commit yet: there is nothing to compare"])
         return cls(storage, table, timeline, avro_to_arrow(with_meta_columns(schema)))
 
-    def sums(self, source: PostgresSource) -> dict[int, tuple[int, int]]:
-        """Of each range: how many rows, and the sum of their hashes modulo 2**64."""
+    def sums(self, source: PostgresSource) -> dict[int, Sum]:
+        """Of each range that has rows."""
         counts = np.zeros(len(source.ranges), np.int64)
         totals = np.zeros(len(source.ranges), np.int64)
         for columns in self._rows(source.compared):
@@ -58,9 +58,9 @@ class Mirror:
         unsigned = totals.view(np.uint64)
         return {at: (int(counts[at]), int(unsigned[at])) for at in np.flatnonzero(counts).tolist()}
 
-    def rows(self, source: PostgresSource, numbers: Collection[int]) -> dict[tuple[str, ...], int]:
-        """The hashes of the rows of these ranges, by the texts of their keys."""
-        found: dict[tuple[str, ...], int] = {}
+    def rows(self, source: PostgresSource, numbers: Collection[int]) -> dict[tuple[str | None, ...], Sum]:
+        """The rows of each key of these ranges, by the texts of the keys. A key may be in two partitions."""
+        found: dict[tuple[str | None, ...], Sum] = {}
         wanted = np.array(sorted(numbers), np.int64)
         for columns in self._rows(source.compared):
             key = columns[: len(source.compared.key)]
@@ -68,7 +68,8 @@ class Mirror:
             if kept.true_count:
                 asked = [each.filter(kept) for each in columns]
                 keys = [text_of(each).to_pylist() for each in asked[: len(key)]]
-                found.update(zip(zip(*keys, strict=True), hashes_of(asked).tolist(), strict=True))
+                for one, value in zip(zip(*keys, strict=True), hashes_of(asked).tolist(), strict=True):
+                    add(found, one, value)
         return found
 
     def _rows(self, compared: Compared) -> Iterator[list[pa.Array]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -17,15 +17,15 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 
-from bucketingest.cli.audit.texts import quoted_name, sql_hash, sql_number, sql_text
+from bucketingest.cli.audit.texts import INTEGERS, quoted_name, sql_hash, sql_number, sql_text
 from bucketingest.cli.errors import BadOption, CommandError, MissingDependency
 from bucketingest.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-Sums = Mapping[int, tuple[int, int]]
-"""Of each range that has rows: how many, and the sum of their hashes modulo 2**64."""
+Sum = tuple[int, int]
+"""How many rows, and the sum of their hashes modulo 2**64."""
 _CONNECT_SECONDS: Final = 10
 _MODULUS: Final = 1 << 64
 _HASH_BITS: Final = 16
@@ -54,7 +54,7 @@ class Compared:
     columns: tuple[str, ...]
     """The key's first."""
     left_out: tuple[str, ...]
-    """Columns of the table that are not compared."""
+    """Columns of one of the two that are not compared."""
 
 
 @dataclass
@@ -89,6 +89,7 @@ class PostgresSource:
                 connection.execute(f"SET statement_timeout = {int(load.statement_seconds * 1000)}")
                 connection.execute("SET max_parallel_workers_per_gather = 0")
                 connection.execute("SET TimeZone = 'UTC'")
+                connection.execute("SET row_security = off")  # an error, where rows would be left out silently
                 parts = ".".join(map(quoted_name, table.split(".")))
                 source = cls(connection, parts, load)
                 source._choose(key, schema, only)
@@ -104,8 +105,8 @@ class PostgresSource:
             )
         )
 
-    def _one(self, sql: str, *parameters: Any) -> Any:
-        row = self.connection.execute(sql, parameters or None).fetchone()
+    def _one(self, sql: str) -> Any:
+        row = self.connection.execute(sql).fetchone()
         return None if row is None else row[0]
 
     def _choose(self, key: Sequence[str], schema: pa.Schema, only: Sequence[str]) -> None:
@@ -119,7 +120,7 @@ class PostgresSource:
                 (self.table,),
             ).fetchall()
         )
-        wanted = [*key, *(each for each in only or schema.names if each not in key)]
+        wanted = list(dict.fromkeys([*key, *(only or [*schema.names, *kinds])]))
         texts = {
             each: sql_text(each, kinds[each], schema.field(each).type)
             for each in wanted
@@ -135,14 +136,15 @@ class PostgresSource:
                 )
         left_out = tuple(each for each in wanted if each not in self._texts)
         self.compared = Compared(tuple(key), tuple(self._texts), left_out)
-        self.bounds = list(self._bounds()) if pa.types.is_integer(schema.field(key[0]).type) else None
+        self.bounds = list(self._bounds()) if kinds[key[0]] in INTEGERS else None
 
     def _bounds(self) -> Iterator[int]:
         first = quoted_name(self.compared.key[0])
-        sql = f"SELECT {first} FROM {self.table} WHERE {first} > %s ORDER BY {first} OFFSET %s LIMIT 1"
-        last = self._one(f"SELECT min({first}) - 1 FROM {self.table}")
-        while last is not None and (last := self._one(sql, last, self.load.range_rows - 1)) is not None:
+        order, after = f"ORDER BY {first} OFFSET {self.load.range_rows - 1} LIMIT 1", ""
+        while (last := self._one(f"SELECT {first} FROM {self.table} {after} {order}")) is not None:
             yield int(last)
+            after = f"WHERE {first} > {last}"
+            time.sleep(self.load.pause_seconds)
 
     @property
     def ranges(self) -> range:
@@ -162,11 +164,12 @@ class PostgresSource:
         """The ranges of the table's rows, int64[n], by the columns of their keys."""
         if self.bounds is None:
             return (hashes(keys).view(np.uint64) >> np.uint64(64 - _HASH_BITS)).astype(np.int64)
-        return np.searchsorted(np.array(self.bounds, np.int64), keys[0].cast(pa.int64()).to_numpy(), side="left")
+        first = keys[0].cast(pa.int64()).fill_null(np.iinfo(np.int64).max).to_numpy()
+        return np.searchsorted(np.array(self.bounds, np.int64), first, side="left")
 
-    def sums(self, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:
+    def sums(self, numbers: Sequence[int]) -> dict[int, Sum]:
         """Of these ranges."""
-        found: dict[int, tuple[int, int]] = {}
+        found: dict[int, Sum] = {}
         digits = sql_hash(list(self._texts.values()))
         for place, where in self._wheres(numbers):
             # OFFSET keeps the planner from computing a hash for each place where it is used.
@@ -176,16 +179,16 @@ class PostgresSource:
                 found[int(number)] = (int(count), int(total) % _MODULUS)
         return found
 
-    def rows(self, numbers: Sequence[int]) -> dict[tuple[str, ...], int]:
-        """The hashes of the rows of these ranges, by the texts of their keys."""
-        found: dict[tuple[str, ...], int] = {}
+    def rows(self, numbers: Sequence[int]) -> dict[tuple[str | None, ...], Sum]:
+        """The rows of each key of these ranges, by the texts of the keys."""
+        found: dict[tuple[str | None, ...], Sum] = {}
         texts = [self._texts[each] for each in self.compared.key]
         number = sql_number(sql_hash(list(self._texts.values())))
         for _, where in self._wheres(numbers):
             for *key, value in self.connection.execute(
                 f"SELECT {', '.join(texts)}, {number} FROM {self.table} WHERE {where}"
             ).fetchall():
-                found[tuple(key)] = int(value)
+                add(found, tuple(key), int(value))
         return found
 
     @property
@@ -205,14 +208,22 @@ class PostgresSource:
                 time.sleep(self.load.pause_seconds)
             low = [f"{first} > {self.bounds[number - 1]}"] if number else []
             high = [f"{first} <= {self.bounds[number]}"] if number < len(self.bounds) else []
-            yield str(number), " AND ".join([*low, *high]) or "true"
+            null = f" OR {first} IS NULL" if low and not high else ""
+            yield str(number), (" AND ".join([*low, *high]) or "true") + null
+
+
+def add(rows: dict[tuple[str | None, ...], Sum], key: tuple[str | None, ...], value: int) -> None:
+    """One more row of a key: that a key has two says as much as that it has none."""
+    count, total = rows.get(key, (0, 0))
+    rows[key] = count + 1, (total + value) % _MODULUS
 
 
 def _refuse_password(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"}:
         raise BadOption("--against: must be postgres://USER@HOST/DATABASE: no other database can be compared yet")
-    if parts.password is not None or "password=" in parts.query:
+    # As text: the part with the password does not end where it should if that has a slash.
+    if ":" in url.rpartition("@")[0].partition("://")[2] or "password=" in url:
         raise BadOption(
             "--against: everybody on this machine can read a password there: put it into PGPASSWORD, or into the file "
             "that PGPASSFILE names"

@@ -19,10 +19,10 @@ BETWEEN: Final = "\x1f"
 NULL: Final = "\x01"
 """Characters that no value has in practice. With them inside, two different rows might have one hash."""
 _MICROS: Final = "(extract(epoch from {}) * 1000000)::bigint::text"
-_INTEGERS: Final = frozenset({"int2", "int4", "int8"})
+INTEGERS: Final = frozenset({"int2", "int4", "int8"})
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar", "name", "uuid", "json", "jsonb", "xml", "citext", "enum"})
 _TIMES: Final = frozenset({"timestamp", "timestamptz"})
-_NUMBERS: Final = frozenset({"numeric", *_INTEGERS})
+_NUMBERS: Final = frozenset({"numeric", *INTEGERS})
 
 
 def sql_text(name: str, kind: str, column: pa.DataType) -> str | None:
@@ -32,7 +32,7 @@ def sql_text(name: str, kind: str, column: pa.DataType) -> str | None:
     quoted = quoted_name(name)
     checks = pa.types
     if checks.is_integer(column):
-        return f"{quoted}::text" if kind in _INTEGERS else _MICROS.format(quoted) if kind == "time" else None
+        return f"{quoted}::text" if kind in INTEGERS else _MICROS.format(quoted) if kind == "time" else None
     if checks.is_string(column) and kind in _TEXTS:
         return (
             f"CASE WHEN {quoted} IS NOT NULL THEN concat({quoted}, '') END" if kind == "bpchar" else f"{quoted}::text"
@@ -40,7 +40,7 @@ def sql_text(name: str, kind: str, column: pa.DataType) -> str | None:
     if checks.is_boolean(column) and kind == "bool":
         return f"{quoted}::text"
     if checks.is_decimal(column) and kind in _NUMBERS:
-        return f"round(nullif({quoted}::numeric, 'NaN') * 1e{column.scale}, 0)::text"
+        return f"trim_scale(nullif({quoted}::numeric, 'NaN') * 1e{column.scale})::text"
     if checks.is_floating(column) and kind in {"float4", "float8", *_NUMBERS}:
         bits, number = (64, "bigint") if column == pa.float64() else (32, "int")
         send = f"float{bits // 8}send({quoted}::float{bits // 8})"

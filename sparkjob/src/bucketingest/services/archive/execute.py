@@ -109,10 +109,8 @@ def archive(table: Guarded, held: Held, rules: ArchiveRules) -> ArchiveResult:
     try:
         facts = read_facts(storage, before.timeline, old[: rules.instants_max], held.retired)
         nobodys = _not_known(storage, unknown_instants(facts.view, before.timeline, held, moment))
-        if late := files_of(
-            facts.view, nobodys | {*held.aborted}
-        ):  # archived, they would be visible, or they keep it from its work
-            check()
+        if late := files_of(facts.view, {*held.aborted, *nobodys}):
+            check()  # archived, they would be visible, or they keep it from its work
             sweep_late_files(storage, before.timeline, (), late)
             facts = read_facts(storage, before.timeline, old[: rules.instants_max], held.retired)
         choice = choose(before.timeline, facts, before.holds(held), rules, moment)
