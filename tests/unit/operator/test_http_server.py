@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,74 @@ def test_connections_that_say_nothing_are_few_and_keep_nobody_out(
             for early, _ in [*silent, *polite[:3]]:
                 assert await early.read() == b"", "it is ended by the operator"
             for _, each in [*silent, *polite, (reader, writer)]:
+                each.close()
+
+    asyncio.run(story())
+
+
+def test_who_opens_many_ends_its_own_connections_and_no_older_one_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 3)
+
+    async def story() -> None:
+        async with asyncio.timeout(60), listening("", 0, [web.get("/", hello)]) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            many = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(8)]
+            for early, _ in many[:6]:
+                assert await early.read() == b""
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            for _, each in [*many, (reader, writer)]:
+                each.close()
+
+    asyncio.run(story())
+
+
+def test_whoever_asks_for_metrics_often_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those whose connection was ended ask for nothing any more."""
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 3)
+    goes_on, asked = threading.Event(), []
+
+    def text() -> bytes:
+        asked.append(1)
+        goes_on.wait(60)
+        return b"x 1\n"
+
+    async def story() -> None:
+        async with asyncio.timeout(60), serving("127.0.0.1:0", text, lambda: True, lambda: True) as port:
+            before, every = asyncio.all_tasks(), []
+            for _ in range(20):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+                every.append((reader, writer))
+            for early, _ in every[:17]:
+                assert await early.read() == b""
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert len(asyncio.all_tasks() - before) < len(every), "those of three connections, and of the text"
+            goes_on.set()
+            assert (await every[-1][0].read()).endswith(b"x 1\n")
+            for _, each in every:
+                each.close()
+
+    try:
+        asyncio.run(story())
+    finally:
+        goes_on.set()
+    assert len(asked) == 1
+
+
+def test_accepting_leaves_the_event_loop_to_others() -> None:
+    async def story() -> None:
+        async with asyncio.timeout(60), listening("127.0.0.1", 0, [web.get("/", hello)]) as port:
+            before = len(asyncio.all_tasks())
+            many = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]  # nothing is accepted meanwhile
+            most = 0
+            for _ in range(200):
+                await asyncio.sleep(0)
+                most = max(most, sum("begin" in repr(each.get_coro()) for each in asyncio.all_tasks()))
+            assert most < 10
+            assert len(asyncio.all_tasks()) >= before
+            for each in many:
                 each.close()
 
     asyncio.run(story())

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Final
@@ -43,12 +44,20 @@ def serving(
         ready: Whether everything that a decision needs is known. A standby operator is ready too.
         healthy: Whether the event loop responds.
     """
-    answers = asyncio.Lock()
+    made: asyncio.Task[bytes | bytearray] | None = None
+
+    def forget(_: object) -> None:
+        nonlocal made
+        made = None
 
     async def metrics(_: web.Request) -> web.Response:
-        async with answers:
+        nonlocal made
+        if made is None:
             # In a thread: a thousand resources have tens of thousands of lines, and passes must continue.
-            text = await asyncio.to_thread(metrics_text)
+            made = asyncio.create_task(asyncio.to_thread(metrics_text))
+            made.add_done_callback(forget)
+        # One text for all who ask meanwhile, or whoever asks often keeps everybody else waiting.
+        text = await asyncio.shield(made)
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
     def answer(condition: Callable[[], bool]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
@@ -65,7 +74,8 @@ def serving(
 async def listening(
     host: str, port: int, routes: Sequence[web.RouteDef], tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Answer while the context is open; its value is the port. A connection too many ends the oldest one.
+    """Answer while the context is open; its value is the port. One connection too many ends the oldest one of the
+    address that has the most: who opens many ends its own.
 
     Args:
         host: "": every address of both families, as a pod may have only one of the two.
@@ -78,7 +88,7 @@ async def listening(
     """
     app = web.Application()
     app.add_routes(routes)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1, handler_cancellation=True)
     both = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=CONNECTIONS_MAX, dualstack_ipv6=both) as bound:
@@ -99,7 +109,7 @@ async def _accept(bound: socket.socket, runner: web.AppRunner, tls: ssl.SSLConte
     """Take connections forever. One counts from its first packet, before TLS has begun, until it is closed."""
     loop, server = asyncio.get_running_loop(), runner.server
     assert server is not None, "set up"
-    opened: list[socket.socket] = []
+    opened: list[tuple[str, socket.socket]] = []
 
     async def begin(connection: socket.socket) -> None:
         seconds = None if tls is None else _HANDSHAKE_SECONDS
@@ -109,14 +119,18 @@ async def _accept(bound: socket.socket, runner: web.AppRunner, tls: ssl.SSLConte
     async with asyncio.TaskGroup() as beginning:
         while True:
             try:
-                connection, _ = await loop.sock_accept(bound)
+                connection, (address, *_) = await loop.sock_accept(bound)
             except OSError as error:  # no more files: some connections end
                 log.warning("no connection can be taken", extra={"error": str(error)})
                 await asyncio.sleep(_AGAIN_SECONDS)
                 continue
-            opened = [each for each in opened if each.fileno() != -1]
+            opened = [each for each in opened if each[1].fileno() != -1]
             if len(opened) >= CONNECTIONS_MAX:
+                held = Counter(theirs for theirs, _ in opened)
+                oldest = max(opened, key=lambda each: held[each[0]])  # the first one of those with as many
+                opened.remove(oldest)
                 with suppress(OSError):  # it has just ended by itself
-                    opened.pop(0).shutdown(socket.SHUT_RDWR)
-            opened.append(connection)
+                    oldest[1].shutdown(socket.SHUT_RDWR)
+            opened.append((address, connection))
             beginning.create_task(begin(connection))
+            await asyncio.sleep(0)  # accepting does not wait while more are there, and everything else would
