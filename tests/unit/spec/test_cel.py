@@ -15,7 +15,15 @@ Node = dict[str, Any]
 
 _DURATION: Final = ("1s", "30s", "1m", "2m30s", "1h")
 _NAMES: Final[tuple[list[str], ...]] = (["a"], ["b"], ["a", "b"], ["c"], ["a", "a"], ["_hoodie_x"], [])
-_PATH: Final = ("s3://lake/orders", "s3://lake/orders/x", "s3://lake/other", "s3://lake/orders2", "s3://lake/a/../b")
+_TOPIC: Final = "s3://lake/{topic}"
+_PATH: Final = (
+    _TOPIC,
+    "s3://lake/orders",
+    "s3://lake/orders/x",
+    "s3://lake/other",
+    "s3://lake/orders2",
+    "s3://lake/a/../b",
+)
 _BELOW: Final = (
     "s3://lake/in/x",
     "s3://lake/in/_x/y",
@@ -89,6 +97,11 @@ POOLS: Final[Mapping[str, tuple[Any, ...]]] = {
     "table.orderingField": ("c",),
     "table.deleteWhen": ("c = 1",),
     "table.path": (*_PATH, *_BELOW),
+    "table.name": ("orders", "{topic}_raw"),
+    "table.pipeline": ("ns/orders", "ns/{topic}"),
+    "tables": ({}, {"overrides": [{"topics": "o.*", "table": {"recordKey": ["a"]}}]}, None),
+    "source.kafka.commitGroup": ("g",),
+    "source.kafka.startingOffsets": ("earliest", "latest"),
     "table.index": (
         {"type": "state"},
         {"type": "bucket"},
@@ -112,7 +125,7 @@ POOLS: Final[Mapping[str, tuple[Any, ...]]] = {
     "commit.mode": ("interval", "checkpoint"),
     "commit.interval": _DURATION,
     "commit.trigger": (*_DURATION, "once"),
-    "services.mode": ("auto", "off"),
+    "services.mode": ("auto", "off", "job"),
     "services.clustering.enabled": (True, False),
     "services.clean.retain": _DURATION,
     "services.clean.versions": (1,),
@@ -157,6 +170,18 @@ _APPEND: Final[Mapping[str, Any]] = {
     "table.recordKey": None,
     "source.kafka.columns": {"topic": "t", "partition": "p", "offset": "o"},
 }
+_TABLES: Final[Mapping[str, Any]] = {"tables": {}, "table.path": _TOPIC, "table.name": None, "table.pipeline": None}
+_NOT_OF_TABLES: Final[Mapping[str, Any]] = {
+    "table.name": "orders",
+    "table.pipeline": "ns/orders",
+    "errors.deadLetterPath": "s3://lake/bad",
+    "source.kafka.commitGroup": "g",
+    "source.kafka.startingOffsets": "latest",
+    "checkpoint.path": "s3://lake/c",
+    "catalogs": [{"glue": {"database": "a"}}],
+    "services.mode": "job",
+    "spark.executor": {"instances": 1, "maxInstances": 2},
+}
 TOGETHER: Final[tuple[Mapping[str, Any], ...]] = (
     {"errors.mode": "fail", "errors.deadLetterPath": "s3://lake/other"},
     {"format": {"type": "avro", "schema": "{}"}, "format.envelope": {"type": "debezium"}},
@@ -178,6 +203,10 @@ TOGETHER: Final[tuple[Mapping[str, Any], ...]] = (
     {**_APPEND, "table.deleteWhen": "c = 1"},
     {"format.envelope": {"type": "debezium"}, "table.partitionBy": ["c"]},
     {"format.envelope": {"type": "debezium", "unavailable": "keep"}},
+    {"format.envelope": {"type": "debezium"}, "table.orderingField": "c"},
+    {"format": {"type": "avro", "schema": "{}"}, "format.unknownFields": "column"},
+    _TABLES,
+    *({**_TABLES, field: value} for field, value in _NOT_OF_TABLES.items()),
 )
 """What is wrong only together."""
 

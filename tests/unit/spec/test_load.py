@@ -77,8 +77,8 @@ def test_an_unknown_field_is_reported_with_the_nearest_name() -> None:
         ),
         (
             "demo.yaml:10: spec.table.ordering_field: is not a known field (did you mean orderingField?); allowed: "
-            "path, name, recordKey, partitionBy, hiveStylePartitioning, orderingField, deleteWhen, version, index, "
-            "logBlock, metadataTable, memoryPerTask, writeTasks, lock or properties"
+            "path, name, pipeline, recordKey, partitionBy, hiveStylePartitioning, orderingField, deleteWhen, version, "
+            "index, logBlock, metadataTable, memoryPerTask, writeTasks, lock or properties"
         ),
         (
             "demo.yaml:11: spec.restart.foo: is not a known field; allowed: maxFailures, window, unreachableAfter or "

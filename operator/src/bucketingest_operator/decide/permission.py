@@ -11,6 +11,8 @@ from bucketingest_operator.manifests.attempt_objects import Manifests
 def forbidden(made: Manifests) -> str | None:
     """Why the settings do not allow the paths or the ServiceAccount that the resource names, and who can change it."""
     spec, owners = made.wanted.spec, made.settings.table_owners
+    if spec.tables is not None:  # whose a table is, and what is rolled back, is decided by one path
+        return "spec.tables is for `bucketingest run` only: the operator runs resources with one table."
     for path in (spec.table.path, spec.errors.dead_letter_path, spec.checkpoint.path):
         if path is not None and not may_write(owners, path, made.namespace):
             return f"{path} is for other namespaces: an administrator's job.tableOwners of the chart says for which."

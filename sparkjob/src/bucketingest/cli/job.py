@@ -81,10 +81,12 @@ class Job:
         from bucketingest.stream.report.board import ProgressBoard
         from bucketingest.stream.report.endpoints import Endpoints
         from bucketingest.stream.report.metrics import JobMetrics, Targets
+        from bucketingest.stream.report.tables_board import TablesBoard
 
+        kind = ProgressBoard if resource.spec.tables is None else TablesBoard
         listen = self.options.listen
         if listen is None:
-            self.board = ProgressBoard()
+            self.board = kind()
             yield self.board
             return
         metadata = resource.metadata
@@ -95,7 +97,7 @@ class Job:
             version=_version(),
             targets=Targets.of(resource),
         )
-        self.board = ProgressBoard([metrics])
+        self.board = kind([metrics])
         metrics.watch(self.board.snapshot, self.board.offsets)
         with Endpoints(listen.host, listen.port, self._routes(resource, self.board, metrics.exposition)) as endpoints:
             log.info("endpoints", extra={"address": f"{listen.host}:{endpoints.port}"})
@@ -202,8 +204,11 @@ def keep_secrets_of(resource: BucketIngest) -> None:
     if kafka is not None:
         keep_secret(secrets_in({name: str(value) for name, value in kafka.options.items()}))
         keep_secret(all_secret(secret_options(kafka)))
-    if resource.spec.format is not None and resource.spec.format.registry is not None:
-        keep_secret(registry_credentials(resource.spec.format.registry).secrets)
+    tables = resource.spec.tables
+    formats = [resource.spec.format, *(each.format for each in (() if tables is None else tables.overrides))]
+    for each in formats:
+        if each is not None and each.registry is not None:
+            keep_secret(registry_credentials(each.registry).secrets)
 
 
 def _version() -> str:

@@ -27,8 +27,14 @@ from bucketingest.spec.errors import SpecError
 from bucketingest.spec.model import BucketIngest
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from bucketingest.stream.report.board import ProgressBoard
     from bucketingest.stream.report.progress import Progress
     from bucketingest.stream.running import RunningIngest
+    from bucketingest.stream.tables.running import RunningTables
+
+    Running = RunningIngest | RunningTables
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +90,6 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
             # While the JVM starts: what is refused without it, and a second of imports, most of the job.
             board = stack.enter_context(job.shown(resource))
             _refuse_early(resource)
-            from bucketingest.stream import ingest_resource
             from bucketingest.stream.micro_batch import warm_up
 
             with job.signals.put_off():
@@ -94,14 +99,7 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
                 job.signals.install()
             log.info("Spark has started", extra={"pipeline": resource.pipeline})
             warm_up(session)
-            running = ingest_resource(
-                session,
-                resource,
-                once=job.options.once,
-                board=board,
-                service_jobs=job.options.service_jobs,
-                ended_hosts=job.options.ended_drivers,
-            )
+            running = _started(session, resource, job.options, board)
             progress = _watch(resource, running, job, stop_when)
             job.succeeded()
         except Exception as error:  # the first caller sees that the JVM is gone
@@ -127,6 +125,17 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
     return progress
 
 
+def _started(session: SparkSession, resource: BucketIngest, options: RunOptions, board: ProgressBoard) -> Running:
+    from bucketingest.stream import ingest_resource, ingest_tables
+    from bucketingest.stream.report.tables_board import TablesBoard
+
+    once, ended = options.once, options.ended_drivers
+    if isinstance(board, TablesBoard):
+        return ingest_tables(session, resource, once=once, board=board, ended_hosts=ended)
+    jobs = options.service_jobs
+    return ingest_resource(session, resource, once=once, board=board, service_jobs=jobs, ended_hosts=ended)
+
+
 def _refuse_early(resource: BucketIngest) -> None:
     """Refuse what needs no Spark before it is started: what the text says, and a table that the pipeline may not write;
     opening it checks again.
@@ -140,6 +149,8 @@ def _refuse_early(resource: BucketIngest) -> None:
 
     if problems := offline_problems(resource):
         raise SpecError(problems)
+    if resource.spec.tables is not None:  # each is refused by itself
+        return
     resource = with_key_of_table(resource)
     pipeline = Pipeline.of(resource)
     try:
@@ -160,7 +171,7 @@ def _stop_session() -> None:
         log.debug("the session could not be stopped", extra={"reason": str(error)})
 
 
-def _watch(resource: BucketIngest, running: RunningIngest, job: Job, stop_when: StopWhen | None) -> Progress:
+def _watch(resource: BucketIngest, running: Running, job: Job, stop_when: StopWhen | None) -> Progress:
     from bucketingest.stream.spark.jvm import jvm_pid
 
     stopping = False

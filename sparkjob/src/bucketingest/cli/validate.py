@@ -21,6 +21,7 @@ from bucketingest.registry.errors import RegistryError, UnusableSchema
 from bucketingest.registry.lookups import Patience
 from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.spec.errors import SpecError, format_problem
+from bucketingest.spec.many_tables import table_resource
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.quantity import format_duration
 
@@ -59,6 +60,8 @@ def validate_files(files: Sequence[Path], unknown_fields: UnknownFields = Unknow
 
 def summary(resource: BucketIngest, note: str = "") -> str:
     """What the resource describes, in one line."""
+    if resource.spec.tables is not None:
+        return f"a table for each topic, such as of TOPIC: {summary(table_resource(resource, 'TOPIC'), note)}"
     table = resource.spec.table
     index = table.index
     rules = "".join(f", {each.pattern} {each.buckets}" for each in index.partition_buckets or ())
@@ -116,6 +119,8 @@ def _asked(resource: BucketIngest) -> tuple[BucketIngest, str]:
     format_ = resource.spec.format
     if format_ is None or format_.registry is None:
         return resource, ""
+    if resource.spec.tables is not None:
+        return resource, "; the registry is asked for each topic when its table is opened"
     try:
         client = registry_client(format_.registry)
     except SpecError as error:  # the Secret is in the cluster

@@ -138,6 +138,48 @@ _KEEPS: Final = (
     "{0}.format.envelope.unavailable == 'keep')"
 )
 
+
+def _has(path: str) -> str:
+    parts = path.split(".")
+    optional = {"kafka", "name", "pipeline", "deadLetterPath", "path", "commitGroup", "maxInstances", "mode"}
+    return " && ".join(
+        f"has(self.{'.'.join(parts[: at + 1])})"
+        for at, part in enumerate(parts)
+        if part in optional and parts[: at + 1] != ["table", "path"]
+    )
+
+
+_TABLES: Final = (
+    CelRule(
+        "has(self.tables) == self.table.path.contains('{topic}')",
+        "table.path has {topic} with tables, and without them it has not",
+        ".table.path",
+    ),
+    *(
+        CelRule(
+            f"!({_has(path)}) || has(self.tables) == self.{path}.contains('{{topic}}')",
+            f"{path} has {{topic}} with tables, and without them it has not",
+            f".{path}",
+        )
+        for path in ("table.name", "table.pipeline", "errors.deadLetterPath")
+    ),
+    *(
+        CelRule(f"!has(self.tables) || !({_has(path)})", f"{path} is not allowed with tables", f".{path}")
+        for path in ("source.kafka.commitGroup", "checkpoint.path", "spark.executor.maxInstances")
+    ),
+    CelRule(
+        "!has(self.tables) || (has(self.source.kafka) && self.source.kafka.startingOffsets == 'earliest')",
+        "tables is for source.kafka with startingOffsets earliest only",
+        ".tables",
+    ),
+    CelRule("!has(self.tables) || self.catalogs.size() == 0", "catalogs is not allowed with tables", ".catalogs"),
+    CelRule(
+        "!has(self.tables) || !has(self.services.mode) || self.services.mode != 'job'",
+        "services.mode job is not allowed with tables",
+        ".services.mode",
+    ),
+)
+
 _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     "": (
         CelRule("!has(self.source.kafka) || has(self.format)", "format is required for source.kafka", ".format"),
@@ -216,6 +258,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "services.clustering is for table.index.type state only",
             ".services.clustering.enabled",
         ),
+        *_TABLES,
         CelRule(
             "!has(self.spark.executor.maxInstances) || has(self.source.kafka)",
             "spark.executor.maxInstances is for source.kafka only",

@@ -253,6 +253,37 @@ class StateReport(_Report):
     )
 
 
+class TableReport(_Report):
+    """One table of many."""
+
+    topic: _Text
+    table: _Text = Field(description="Base path of the table.")
+    state: Literal["opening", "open", "parked", "gone"] = Field(
+        description="parked: an error keeps it from being written, and it is tried again; the others go on. gone: "
+        "Kafka has the topic no more; the table stays as it is."
+    )
+    reason: _Text | None = Field(default=None, description="Why it is parked.")
+    failures: _Count = Field(default=0, description="Tries that failed, in a row.")
+    again_seconds: _Seconds | None = Field(default=None, description="Until it is tried again.")
+    lag: LagReport
+    rows: _Count
+    commits: _Count
+    last_commit_seconds: _Seconds | None = Field(default=None, description="Since its last commit.")
+
+
+class TablesReport(_Report):
+    """The tables of a resource with many."""
+
+    known: _Count = Field(description="Tables of topics that Kafka has, or had since the start of the process.")
+    open: _Count = Field(description="Those whose position is known, and that are written when rows come.")
+    parked: _Count = Field(description="Those that an error keeps from being written.")
+    gone: _Count = Field(description="Those whose topic Kafka has no more.")
+    left_out: _Count = Field(default=0, description="Topics without a table: one resource has at most 1,000.")
+    worst: tuple[TableReport, ...] = Field(
+        default=(), max_length=LISTED_MAX, description="The ten in most need: parked ones, then those with most lag."
+    )
+
+
 class ProgressReport(_Report):
     """`/progress`: what a running job is doing. Totals count from the start of the process."""
 
@@ -298,6 +329,7 @@ class ProgressReport(_Report):
     )
     rollbacks: _Count = Field(description="Instants rolled back after their micro-batch started, and written again.")
     position_losses: _Count = Field(description="How often the table was rolled back behind this process.")
+    tables: TablesReport | None = Field(default=None, description="With spec.tables; null without.")
     last_report_at: _Time | None = Field(description="When the query last made progress.")
     last_report_age_seconds: _Seconds | None
 

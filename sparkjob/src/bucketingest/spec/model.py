@@ -24,6 +24,7 @@ from bucketingest.spec.fields.source import (
 )
 from bucketingest.spec.fields.spark import Driver, Executor, Spark
 from bucketingest.spec.fields.table import Index, Table, TableLock
+from bucketingest.spec.fields.tables import Tables
 from bucketingest.spec.formats.format import Format, Registry
 from bucketingest.spec.rules import PLACE, Broken, broken_rules
 from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
@@ -91,6 +92,10 @@ class BucketIngestSpec(SpecModel):
     )
     transform: Transform = Field(default=Transform(), description="How decoded rows are reshaped.")
     table: Table = Field(description="The Hudi merge-on-read table to write.")
+    tables: Tables | None = Field(
+        default=None,
+        description="Makes a table for each topic; table.path then has {topic}, which stands for the topic.",
+    )
     commit: Commit = Field(default=Commit(), description="When input is read and when it becomes visible.")
     services: Services = Field(default=Services(), description="The work that keeps the table fast to read.")
     catalogs: tuple[Catalog, ...] = Field(
@@ -168,7 +173,11 @@ class BucketIngest(SpecModel):
 
     @property
     def pipeline(self) -> str:
-        """Identity of the pipeline: `namespace/name`, or the name alone where there is no namespace."""
+        """Identity of the pipeline: `table.pipeline`, else `namespace/name`, or the name alone where there is no
+        namespace.
+        """
+        if self.spec.table.pipeline is not None and self.spec.tables is None:
+            return self.spec.table.pipeline
         namespace = self.metadata.namespace
         return f"{namespace}/{self.metadata.name}" if namespace else self.metadata.name
 

@@ -20,6 +20,7 @@ from bucketingest.spec.fields.options import (
 )
 from bucketingest.spec.fields.pod_rules import POD_RULES
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS
+from bucketingest.spec.fields.tables import TABLES_RULES
 from bucketingest.spec.formats.files import FILES_RULES, HIDDEN
 from bucketingest.spec.formats.rules import FORMAT_RULES
 from bucketingest.spec.partition_pattern import InvalidPattern, read_pattern
@@ -380,7 +381,8 @@ def _executors(view: View) -> Iterator[Broken]:
 
 
 def _of_sections(view: View) -> Iterator[Broken]:
-    yield from (Broken(*finding) for rule in (*FORMAT_RULES, *FILES_RULES, *POD_RULES) for finding in rule(view))
+    rules = (*FORMAT_RULES, *FILES_RULES, *POD_RULES, *TABLES_RULES)
+    yield from (Broken(*finding) for rule in rules for finding in rule(view))
 
 
 _RULES: tuple[Callable[[View], Iterator[Broken]], ...] = (

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from bucketingest.stream.ingestion import ingest, ingest_resource
     from bucketingest.stream.pipeline import Pipeline
     from bucketingest.stream.running import RunningIngest
+    from bucketingest.stream.tables.running import ingest_tables
 
-__all__ = ["Pipeline", "RunningIngest", "TableDefinition", "ingest", "ingest_resource"]
+__all__ = ["Pipeline", "RunningIngest", "TableDefinition", "ingest", "ingest_resource", "ingest_tables"]
 
 _MODULES: Final = {
     "Pipeline": "bucketingest.stream.pipeline",
@@ -24,6 +25,7 @@ _MODULES: Final = {
     "TableDefinition": "bucketingest.hudi.table.table",
     "ingest": "bucketingest.stream.ingestion",
     "ingest_resource": "bucketingest.stream.ingestion",
+    "ingest_tables": "bucketingest.stream.tables.running",
 }
 
 

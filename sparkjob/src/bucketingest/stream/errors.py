@@ -94,6 +94,10 @@ class SourceUnreachable(StreamError):
     exit_code = ExitCode.SOURCE_UNAVAILABLE
 
 
+class TablesParked(StreamError):
+    """A run that ends with its input could not write all of its tables."""
+
+
 class KeyUnknown(SourceUnreachable):
     """The resource does not say the record key, and no message has one yet."""
 

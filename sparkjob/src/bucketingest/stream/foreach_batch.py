@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
@@ -19,9 +19,8 @@ from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.registry.errors import GaveWay
 from bucketingest.services.inline import InlineServices
 from bucketingest.storage import path_room
-from bucketingest.stream.checkpoint.positions import CheckpointPositions
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.files.log import FileBatch, FilesLog
+from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.writing import FilesWriter
 from bucketingest.stream.micro_batch import (
     LeftToSpark,
@@ -38,7 +37,6 @@ from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.topic_reading import TopicReading
-from bucketingest.stream.topics.reading import TopicPositions
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
@@ -59,6 +57,21 @@ _NOT_IN_ORDER: Final = (
     "the source's table was truncated (op t), and its topic has several partitions: nothing says which of their "
     "messages are older. Give the topic one partition, or set format.envelope.truncate to deadLetter"
 )
+
+
+class Positions(Protocol):
+    """Which rows a micro-batch is."""
+
+    def range_of(self, batch_id: int) -> SourceRange:
+        """The source range of a micro-batch that is being run."""
+
+
+@runtime_checkable
+class ConfirmedPositions(Positions, Protocol):
+    """Positions that the source has to confirm when the rows were read."""
+
+    def confirm(self, source_range: SourceRange) -> None:
+        """Raises if what was read is not what the range names."""
 
 
 class StopRequested(Exception):
@@ -84,19 +97,22 @@ class MicroBatchFunction:
         topics: TopicReading | None = None,
         pace: Pace | None = None,
         scaling: ExecutorScaling | None = None,
+        may_serve: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`may_serve`: whether table services may take a step."""
         self._decoder = decoder
         self._files = files
         self._topics = topics
         self._pace = pace
         self._scaling = scaling
+        self._may_serve = may_serve
         self._registered = registered
         self._services = services
         self._pipeline = pipeline
         self._opened = opened
         self._shape = shape
         self._coordinator = coordinator
-        self._positions: CheckpointPositions | TopicPositions | FilesLog | None = None
+        self._positions: Positions | None = None
         self._note_beginning: Callable[[], None] = _nothing
         self._tasks = tasks
         self.board = board
@@ -108,9 +124,7 @@ class MicroBatchFunction:
         self.failure: BaseException | None = None
         """What ended the query, as it was raised: Spark reports only its text."""
 
-    def begin(
-        self, positions: CheckpointPositions | TopicPositions | FilesLog, note_beginning: Callable[[], None]
-    ) -> None:
+    def begin(self, positions: Positions, note_beginning: Callable[[], None]) -> None:
         """A query starts. `note_beginning`: stores where the source began, once that is known."""
         self._positions, self._note_beginning = positions, note_beginning
         self.failure = None
@@ -158,13 +172,18 @@ class MicroBatchFunction:
 
     def serve_table(self) -> None:
         """Between micro-batches: the next short step of the table services, if one is due. Call with `busy` held."""
-        if self._services is None or not self._services.is_due():
+        if self._services is None or not self.services_due or not self._may_serve():
             return
         self.board.committing()  # it waits for storage as a commit does
         try:
             self._services.step()
         finally:
             self.board.committed(None)
+
+    @property
+    def services_due(self) -> bool:
+        """Whether table services have a step to take."""
+        return self._services is not None and self._services.is_due()
 
     def finish_services(self) -> bool:
         """After the query's end: whether table services have nothing to do any more. Call with `busy` held."""
@@ -235,7 +254,7 @@ class MicroBatchFunction:
     ) -> Sequence[WriteStatus]:
         self.board.batch_started(assignment.instant_time, source_range)
         statuses = self._written(rows, self._plan(assignment), len(kafka_offsets(source_range.end) or ()))
-        if isinstance(self._positions, TopicPositions):
+        if isinstance(self._positions, ConfirmedPositions):
             self._positions.confirm(source_range)
         self.board.written(statuses)
         return statuses

@@ -18,12 +18,12 @@ from bucketingest.index.errors import MissingKeyColumn, UnsupportedKeyType
 from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.columns_schema import ColumnsSchema, SchemaGrown
 from bucketingest.stream.spark.failures import got_no_answer
-from bucketingest.stream.starter import QueryStarter
 from bucketingest.write.errors import LogFilesLeft
 
 log = logging.getLogger(__name__)
 Input = TypeVar("Input")
 Taken = TypeVar("Taken")
+Started = TypeVar("Started")
 
 _NOT_TAKEN: Final = (UnsupportedTable, SchemaError, InvalidTransform, UnsupportedKeyType, MissingKeyColumn)
 """What is said of columns that the table cannot have."""
@@ -51,15 +51,15 @@ def first_taken(inputs: Iterable[Callable[[], Input]], take: Callable[[Input], T
 
 
 @dataclass(frozen=True, slots=True)
-class Growth(Generic[Input]):
+class Growth(Generic[Input, Started]):
     """Starts again with columns that have become more."""
 
     columns: ColumnsSchema
     with_schema: Callable[[str], Input]
-    start: Callable[[Input], QueryStarter]
+    start: Callable[[Input], Started]
     clock: Callable[[], float] = time.monotonic
 
-    def starter(self, asked: SchemaGrown | None, stop: threading.Event) -> QueryStarter:
+    def starter(self, asked: SchemaGrown | None, stop: threading.Event) -> Started:
         """Starts with the columns that are asked for; with those of before if the table cannot have them, or not now,
         or if nothing is asked for. `stop`: the job is to stop.
         """

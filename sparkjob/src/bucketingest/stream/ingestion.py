@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.decode.decoder_choice import Way
+from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.registered.subjects import readers_schemas, registry_client, with_columns
 from bucketingest.lease.guard import LEASE_MARGIN
 from bucketingest.lease.record import LeaseOwner
@@ -58,6 +59,7 @@ from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.stream.topics.reading import TopicsRead
+from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.open_table import check_definition, open_table
 
 log = logging.getLogger(__name__)
@@ -79,43 +81,21 @@ def ingest_resource(
     Raises every error family below `BucketIngestError`: what is wrong, where, what to do. Nothing is written before
     all checks.
     """
-    client, columns = _registry(resource), _growing_columns(resource)
-    lookups = None if client is None else SchemaLookups(client)
     files = None
     with prepared(session):
-        resource = with_record_key(resource, session, client, Patience())
         if resource.spec.source.files is None:
             rows = read_source(session, resource)
         else:
             session = own_session(session)
             files = open_files(resource.spec.source.files)
             rows = files.rows(session)
-        kafka, shown = resource.spec.source.kafka, board or ProgressBoard()
+        shown = board or ProgressBoard()
+        inputs = inputs_of(session, resource, rows, shown, service_jobs=service_jobs)
+        kafka = resource.spec.source.kafka
         topics = None if kafka is None else TopicsRead.of(session, kafka, shown)
-
-    def given(read_as: BucketIngest) -> _Input:
-        with prepared(session):
-            return _Input.of(rows, read_as, lookups, makes_jobs=service_jobs, columns=columns, board=shown)
-
-    taken = resource
-
-    def first(read_as: BucketIngest) -> _Input:
-        nonlocal taken
-        taken = read_as
-        if columns is not None and read_as.spec.format is not None:
-            columns.text = read_as.spec.format.columns_text
-        return given(read_as)
-
-    versions = iter([resource]) if client is None else readers_schemas(resource, client, Patience())
     job = _Job(_source_kind(resource), once=once, board=shown, files=files, topics=topics)
     try:
-        return _start(
-            (partial(first, each) for each in versions),
-            job,
-            ended_hosts=ended_hosts,
-            columns=columns,
-            with_schema=lambda text: given(with_columns(taken, text)),
-        )
+        return _start(inputs, job, ended_hosts=ended_hosts)
     except BaseException:  # also by a stop signal
         if topics is not None:
             topics.close()
@@ -131,12 +111,12 @@ def ingest(
     `ingest_resource` does.
     """
     with prepared(rows.sparkSession):
-        given = _Input(rows, pipeline, RowShape(None, pipeline.delete_when))
-        return _start(iter([lambda: given]), _Job("own", once=once, board=board or ProgressBoard()))
+        given = Input(rows, pipeline, RowShape(None, pipeline.delete_when))
+        return _start(Inputs(iter([lambda: given])), _Job("own", once=once, board=board or ProgressBoard()))
 
 
 @dataclass(frozen=True, slots=True)
-class _Input:
+class Input:
     """What a query reads, and what becomes of it: it changes with the schema of the columns."""
 
     rows: DataFrame
@@ -171,6 +151,43 @@ class _Input:
 
 
 @dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a resource may read, by schemas of which the first that its table takes is taken."""
+
+    versions: Iterator[Callable[[], Input]]
+    columns: ColumnsSchema | None = None
+    """The schema that is taken, if it grows."""
+    with_schema: Callable[[str], Input] | None = None
+    """An input with another one."""
+
+
+def inputs_of(
+    session: SparkSession, resource: BucketIngest, rows: DataFrame, board: ProgressBoard, *, service_jobs: bool = False
+) -> Inputs:
+    """`rows`: the source's, which are not read. Raises as `ingest_resource` does."""
+    client, columns = _registry(resource), _growing_columns(resource)
+    lookups = None if client is None else SchemaLookups(client)
+    resource = with_record_key(resource, session, client, Patience())
+
+    def given(read_as: BucketIngest) -> Input:
+        with prepared(session):
+            return Input.of(rows, read_as, lookups, makes_jobs=service_jobs, columns=columns, board=board)
+
+    taken = resource
+
+    def first(read_as: BucketIngest) -> Input:
+        nonlocal taken
+        taken = read_as
+        if columns is not None and read_as.spec.format is not None:
+            columns.text = read_as.spec.format.columns_text
+        return given(read_as)
+
+    versions = iter([resource]) if client is None else readers_schemas(resource, client, Patience())
+    made = (partial(first, each) for each in versions)
+    return Inputs(made, columns, lambda text: given(with_columns(taken, text)))
+
+
+@dataclass(frozen=True, slots=True)
 class _Job:
     """What stays the same as long as the process runs."""
 
@@ -181,18 +198,8 @@ class _Job:
     topics: TopicsRead | None = None
 
 
-def _start(
-    inputs: Iterator[Callable[[], _Input]],
-    job: _Job,
-    *,
-    ended_hosts: Collection[str] = (),
-    columns: ColumnsSchema | None = None,
-    with_schema: Callable[[str], _Input] | None = None,
-) -> RunningIngest:
-    """`inputs`: by schemas of which the first that the table takes is taken. `columns`: the one that is, if it grows;
-    `with_schema`: an input with another one.
-    """
-    given = first_taken(inputs, _checked)  # the lease is the first thing written
+def _start(inputs: Inputs, job: _Job, *, ended_hosts: Collection[str] = ()) -> RunningIngest:
+    given = first_taken(inputs.versions, checked)  # the lease is the first thing written
     pipeline = given.pipeline
     storage = open_storage(pipeline.table_url, pipeline.storage_options)
     lease = TableLease.acquire(
@@ -208,30 +215,69 @@ def _start(
             CatalogKeeper(storage, each, job.board.catalog, lambda: _changes(job.board)) for each in pipeline.catalogs
         ]
 
-        def start(given: _Input) -> QueryStarter:
+        def start(given: Input) -> QueryStarter:
             return _starter(given, job, storage, lease, catalogs)
 
         def again(asked: SchemaGrown | None, stop: threading.Event) -> QueryStarter:
-            if columns is None or with_schema is None:
+            if inputs.columns is None or inputs.with_schema is None:
                 return start(given)
-            return Growth(columns, with_schema, start).starter(asked, stop)
+            return Growth(inputs.columns, inputs.with_schema, start).starter(asked, stop)
 
-        return RunningIngest(first_taken(chain([lambda: given], inputs), start), lease, catalogs, again)
+        return RunningIngest(first_taken(chain([lambda: given], inputs.versions), start), lease, catalogs, again)
     except BaseException:  # also by a stop signal
         lease.release()
         raise
 
 
-def _checked(given: _Input) -> _Input:
+def checked(given: Input) -> Input:
+    """The input, if a table may have such columns. Raises as `check_definition`."""
     check_definition(given.pipeline.definition, given.shape.schema(given.rows))
     return given
 
 
 def _starter(
-    given: _Input, job: _Job, storage: Storage, lease: TableLease, catalogs: Sequence[CatalogKeeper]
+    given: Input, job: _Job, storage: Storage, lease: TableLease, catalogs: Sequence[CatalogKeeper]
 ) -> QueryStarter:
     """Opens the table for the input's columns."""
-    rows, pipeline, shape, board, files = given.rows, given.pipeline, given.shape, job.board, job.files
+    files = job.files
+    coordinator, function = opened_for(
+        given,
+        storage,
+        lease,
+        job.board,
+        catalogs,
+        files=None if files is None else FilesWriter.of(files, given.shape, given.rows),
+        paced=not job.once,
+    )
+    return QueryStarter.of(
+        given.rows,
+        given.pipeline,
+        coordinator,
+        function,
+        beginning=TableBeginning(storage, given.pipeline.name, given.pipeline.beginning),
+        source=job.source,
+        once=job.once,
+        listing=None if files is None else files.listing,
+        topics=job.topics,
+    )
+
+
+def opened_for(
+    given: Input,
+    storage: Storage,
+    lease: TableLease,
+    board: ProgressBoard,
+    catalogs: Sequence[CatalogKeeper] = (),
+    *,
+    files: FilesWriter | None = None,
+    paced: bool = False,
+    reads: Callable[[Client], TopicReading] | None = None,
+    may_serve: Callable[[], bool] = lambda: True,
+) -> tuple[InstantCoordinator, MicroBatchFunction]:
+    """Opens the table for the input's columns: what runs its instants, and what writes its micro-batches. `reads`: who
+    reads Kafka with a client of tasks. Raises as `open_table`.
+    """
+    rows, pipeline, shape = given.rows, given.pipeline, given.shape
     tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
     opens = partial(
         open_table,
@@ -253,6 +299,7 @@ def _starter(
     way = shape.way()
     log.info("%s", way, extra={"pipeline": pipeline.name})
     reading = shape.reading(rows)
+    read_by = reads or partial(TopicReading, commit_interval=pipeline.commit_interval)
     if reading is not None:
         log.info("%s", reading, extra={"pipeline": pipeline.name})
     work = _work(rows, pipeline, way)
@@ -270,24 +317,13 @@ def _starter(
         services=held.services(board, catalogs, between=lambda: coordinator.inflight is None),
         decoder=shape.decoder(rows),
         registered=given.registered,
-        files=None if files is None else FilesWriter.of(files, shape, rows),
-        topics=None
-        if reading is None or reading.client is None
-        else TopicReading(reading.client, pipeline.commit_interval),
-        pace=None if job.once else Pace.of(pipeline, lambda: coordinator.due),
-        scaling=None if job.once else ExecutorScaling.of(pipeline, SparkExecutors.of(rows.sparkSession), board),
+        files=files,
+        topics=None if reading is None or reading.client is None else read_by(reading.client),
+        pace=Pace.of(pipeline, lambda: coordinator.due) if paced else None,
+        scaling=ExecutorScaling.of(pipeline, SparkExecutors.of(rows.sparkSession), board) if paced else None,
+        may_serve=may_serve,
     )
-    return QueryStarter.of(
-        rows,
-        pipeline,
-        coordinator,
-        function,
-        beginning=TableBeginning(storage, pipeline.name, pipeline.beginning),
-        source=job.source,
-        once=job.once,
-        listing=None if files is None else files.listing,
-        topics=job.topics,
-    )
+    return coordinator, function
 
 
 def _work(rows: DataFrame, pipeline: Pipeline, way: Way) -> str:

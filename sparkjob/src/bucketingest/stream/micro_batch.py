@@ -153,9 +153,7 @@ def _own(plan: WritePlan) -> Stage:
 def _pack_topics(plan: WritePlan, decoder: MessageDecoder, client: Client, ranges: Sequence[TopicRange]) -> Stage:
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         drain(batches)
-        silence = SILENCE_SECONDS / (1 + _context().attemptNumber())
-        messages = read(ranges[current_task()], client, decoder.needs, silence)
-        yield from pack_messages(messages, plan, decoder, current_task())
+        yield from pack_range(ranges[current_task()], plan, decoder, client, current_task())
 
     return stage
 
@@ -167,6 +165,14 @@ def _pack_deletes(plan: WritePlan, files: Sequence[FileSlice]) -> Stage:
         yield from pack(deletes, plan, current_task())
 
     return stage
+
+
+def pack_range(
+    wanted: TopicRange, plan: WritePlan, decoder: MessageDecoder, client: Client, map_task: int
+) -> Iterator[pa.RecordBatch]:
+    """In a task: as `pack_messages`, of the messages of a range, which is read here."""
+    silence = SILENCE_SECONDS / (1 + _context().attemptNumber())
+    yield from pack_messages(read(wanted, client, decoder.needs, silence), plan, decoder, map_task)
 
 
 def drain(batches: Iterable[pa.RecordBatch]) -> None:
@@ -206,21 +212,27 @@ def _collect(statuses: DataFrame) -> list[WriteStatus]:
     try:
         return statuses_from_arrow(statuses.toArrow())
     except PySparkException as error:
-        # The tasks' own errors arrive as text.
-        if (why := raised(error, ConflictingAttempt)) is not None:
-            raise ConflictingAttempt(why) from error
-        if (why := raised(error, PartitionsNotLoaded)) is not None:
-            raise PartitionsNotLoaded.of_text(why) from error
-        if (why := raised(error, TopicInDoubt)) is not None:
-            raise TopicInDoubt(why) from error
-        if (why := raised(error, TruncatedAt)) is not None:
-            raise TruncatedAt(int(why)) from error
-        if (why := raised(error, RowsInDoubt)) is not None:
-            raise LeftToSpark(why) from error
+        if (found := own_error(str(error))) is not None:
+            raise found from error
         raise
 
 
-def raised(error: Exception, kind: type[Exception]) -> str | None:
+def own_error(text: str) -> Exception | None:
+    """The error that a task raised, if the driver knows what to do about it: tasks' errors arrive as text."""
+    if (why := raised(text, ConflictingAttempt)) is not None:
+        return ConflictingAttempt(why)
+    if (why := raised(text, PartitionsNotLoaded)) is not None:
+        return PartitionsNotLoaded.of_text(why)
+    if (why := raised(text, TopicInDoubt)) is not None:
+        return TopicInDoubt(why)
+    if (why := raised(text, TruncatedAt)) is not None:
+        return TruncatedAt(int(why))
+    if (why := raised(text, RowsInDoubt)) is not None:
+        return LeftToSpark(why)
+    return None
+
+
+def raised(error: object, kind: type[Exception]) -> str | None:
     """What a task's error of this kind says; None if it is another."""
     found = re.search(rf"^[\w.]*\b{kind.__name__}: (.*)", str(error), re.MULTILINE)
     return None if found is None else found[1]

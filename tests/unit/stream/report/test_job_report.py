@@ -214,6 +214,7 @@ def test_everything_is_reported_under_its_camel_case_name(resource: BucketIngest
         },
         "rollbacks": 0,
         "positionLosses": 0,
+        "tables": None,
         "lastReportAt": "2026-11-21T12:00:01Z",
         "lastReportAgeSeconds": 0.25,
     }
@@ -232,6 +233,7 @@ def test_what_is_not_known_is_null(resource: BucketIngest) -> None:
         "batch",
         "skew",
         "services",
+        "tables",
         "files",
         "schemas",
         "state",

@@ -15,12 +15,23 @@ from bucketingest.decode.kafka.columns import ClashingColumns, MessageColumns
 from bucketingest.decode.message_columns import UnusableColumns, columns_of
 from bucketingest.decode.sql.words import sql_problems
 from bucketingest.errors import BucketIngestError
-from bucketingest.spec.errors import Problem
+from bucketingest.spec.errors import Problem, SpecError
+from bucketingest.spec.many_tables import placed, tables_problems
 from bucketingest.spec.model import BucketIngest
 
 
 def offline_problems(resource: BucketIngest) -> list[Problem]:
     """All that is wrong with a resource, as far as its own text tells."""
+    if resource.spec.tables is None:
+        return _of_one_table(resource)
+    found: list[Problem] = []
+    for place, table in tables_problems(resource):
+        problems = table.problems if isinstance(table, SpecError) else _of_one_table(table)
+        found += [placed(place, each) for each in problems]
+    return found
+
+
+def _of_one_table(resource: BucketIngest) -> list[Problem]:
     found: list[Problem] = []
     columns: pa.Schema | None = None
     spec = resource.spec

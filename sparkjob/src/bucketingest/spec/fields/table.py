@@ -19,6 +19,7 @@ DEFAULT_TARGET_FILE_SIZE: Final = 128 * 1024**2
 IMMUTABLE_TABLE_FIELDS: Final = (
     "path",
     "name",
+    "pipeline",
     "recordKey",
     "partitionBy",
     "hiveStylePartitioning",
@@ -170,10 +171,21 @@ class Table(SpecModel):
     )
     name: str | None = Field(
         default=None,
-        description="Name of the table in its properties; the resource's name with _ for - when absent. Immutable.",
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Name of the table in its properties; the resource's name with _ for - when absent, with tables "
+        "the topic with _ for all that is no letter and no digit. Immutable.",
+        pattern=r"^([A-Za-z_]|\{topic\})([A-Za-z0-9_]|\{topic\})*$",
         max_length=128,
         json_schema_extra={ALLOWED_KEY: "a name of letters, digits and _, not starting with a digit"},
+    )
+    pipeline: str | None = Field(
+        default=None,
+        description="Name under which the table keeps the position in its source; namespace/name of the resource when "
+        "absent, with tables namespace/name.{topic}. A table that moves to another resource keeps the name it had. "
+        "Immutable.",
+        pattern=r"^[A-Za-z0-9_]([A-Za-z0-9._/-]|\{topic\})*$",
+        min_length=1,
+        max_length=400,
+        json_schema_extra={ALLOWED_KEY: "a name of letters, digits, '.', '_', '-' and '/'"},
     )
     record_key: tuple[Column, ...] | None = Field(
         default=None,

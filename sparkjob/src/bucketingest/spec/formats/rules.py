@@ -87,7 +87,7 @@ def _subject(view: View) -> Iterator[Finding]:
         return
     if by_record and not given:
         yield where, f"is required for subjectStrategy {strategy}", "format.schema, or subject"
-    if strategy != "RecordName" and len(view.texts("source.kafka.topics") or ()) != 1:
+    if strategy != "RecordName" and view.value("tables") is None and len(view.texts("source.kafka.topics") or ()) != 1:
         wrong = "is required: subjects are named after topics, and not exactly one topic is named"
         yield ("format", "registry", "subject"), wrong, "a subject, or format.schema"
 

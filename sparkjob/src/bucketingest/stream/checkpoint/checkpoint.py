@@ -94,7 +94,7 @@ def prepare_checkpoint(
         verdict = StartVerdict.REWOUND if done else start.verdict
         return PreparedCheckpoint(ROOT, verdict.value, "; ".join(filter(None, [start.reason, note])))
     former = former_directories(root)
-    plan = _plan(root, former, source, _chained(start))
+    plan = _plan(root, former, source, chained(start))
     files = kept_beginning(root, former, beginning, start, known_beginning) | plan.files
     if files:
         files.setdefault(METADATA, metadata_text(str(uuid.uuid4())))
@@ -117,7 +117,7 @@ def check_kind(source: SourceKind, start: Start) -> None:
             )
 
 
-def _chained(start: Start) -> tuple[SourceRange | None, SourceRange | None]:
+def chained(start: Start) -> tuple[SourceRange | None, SourceRange | None]:
     """Position and replay; no replay if it does not start at the position.
 
     Spark then plans a new micro-batch, and the coordinator rolls the unfinished one back.

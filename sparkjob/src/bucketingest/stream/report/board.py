@@ -188,6 +188,13 @@ class ProgressBoard:
         if waits and not status.get("isDataAvailable"):
             self.idle()
 
+    def source_ends(self, offsets: Offsets) -> None:
+        """Where the source ends now, of a table whose topic the job looks at itself."""
+        with self._lock:
+            self._lag.seen(self._forward(), offsets)
+        if not self._lag.offsets:
+            self.idle()
+
     def idle(self) -> None:
         """Spark has looked and the source has nothing new."""
         with self._lock:

@@ -62,6 +62,7 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         state=_state(now),
         rollbacks=now.rollbacks,
         position_losses=now.position_losses,
+        tables=now.tables,
         last_report_at=now.last_report_at,
         last_report_age_seconds=None if now.last_report_age is None else _rounded(now.last_report_age),
     )

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.state import ServicesState
-from bucketingest.spec.job_report import FilesReport
+from bucketingest.spec.job_report import FilesReport, TablesReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Phase, Progress
 from bucketingest.stream.report.source_state import SourceState
@@ -49,6 +49,11 @@ def _of_source(figure: Callable[[SourceState], float | None]) -> Callable[[Progr
 def _of_files(figure: Callable[[FilesReport], float]) -> Callable[[Progress], float | None]:
     """None for other sources, and before the first listing."""
     return lambda now: None if now.files is None else figure(now.files)
+
+
+def _of_tables(figure: Callable[[TablesReport], float]) -> Callable[[Progress], float | None]:
+    """None for a resource with one table."""
+    return lambda now: None if now.tables is None else figure(now.tables)
 
 
 def _small_groups(now: Progress) -> float | None:
@@ -101,6 +106,9 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
         "For how long an open transaction has kept rows back; 0 without one.",
         _of_source(lambda source: source.transaction_for),
     ),
+    ("tables", "Tables of the resource.", _of_tables(lambda tables: tables.known)),
+    ("tables_parked", "Tables that an error keeps from being written.", _of_tables(lambda tables: tables.parked)),
+    ("tables_gone", "Tables whose topic Kafka has no more.", _of_tables(lambda tables: tables.gone)),
     ("inflight_age_seconds", "Age of the open instant; 0 without one.", lambda now: now.inflight_age or 0.0),
     (
         "last_commit_timestamp_seconds",

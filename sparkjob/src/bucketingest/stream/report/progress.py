@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from bucketingest.catalog.keeper import CatalogState
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.state import ServicesState
-from bucketingest.spec.job_report import FilesReport, SchemasReport
+from bucketingest.spec.job_report import FilesReport, SchemasReport, TablesReport
 from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit
 
@@ -134,6 +134,8 @@ class Progress:
     """Instants that were rolled back after their micro-batch started, and written again."""
     position_losses: int = 0
     """How often the table was rolled back behind this process, which then started again from it."""
+    tables: TablesReport | None = None
+    """How the tables are of a resource with many."""
 
 
 class ProgressObserver(Protocol):

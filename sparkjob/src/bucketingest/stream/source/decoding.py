@@ -4,6 +4,7 @@ predicate. All of it is Spark's own expressions, compiled in the JVM; messages c
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,8 @@ PROBLEM: Final = "the record cannot be decoded with the schema"
 NO_VALUE: Final = "the message has no value"
 """Why a message is a dead letter."""
 _VIEW: Final = "source"
+_named: Final = threading.Lock()
+"""A session has one view of the name; the threads of several tables may use it."""
 MESSAGE: Final = "_bucketingest_message"
 _OF_MESSAGE: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 
@@ -106,9 +109,10 @@ def header_of(format_: Format) -> bytes:
 
 def transform(rows: DataFrame, sql: str) -> DataFrame:
     """The table's columns: the SELECT over the view `source`. Raises InvalidTransform."""
-    rows.createOrReplaceTempView(_VIEW)
     try:
-        return rows.sparkSession.sql(sql)
+        with _named:
+            rows.createOrReplaceTempView(_VIEW)
+            return rows.sparkSession.sql(sql)
     except (AnalysisException, ParseException) as error:
         raise InvalidTransform(
             f"spec.transform.sql: {_first_line(error)}; columns of source: {', '.join(rows.columns)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pyspark.errors import AnalysisException
@@ -9,9 +11,12 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.spec.fields.source_secret import source_options
 from bucketingest.spec.model import BucketIngest, KafkaSource, RateSource
 from bucketingest.stream.errors import InvalidTransform, MissingConnector
+
+T = TypeVar("T")
 
 
 def read_source(session: SparkSession, resource: BucketIngest) -> DataFrame:
@@ -37,6 +42,39 @@ def _kafka(session: SparkSession, source: KafkaSource) -> DataFrame:
         .option("maxOffsetsPerTrigger", source.max_offsets_per_trigger)
         .load()
     )
+
+
+def read_ranges(session: SparkSession, source: KafkaSource, ranges: Sequence[TopicRange] = ()) -> DataFrame:
+    """The messages of the ranges, which are of one topic; without any, messages that are not to be read. Raises
+    MissingConnector.
+    """
+    reader = session.read.format("kafka").options(**source_options(source))
+    if ranges:
+        places, starts, ends = _json(ranges, lambda _: None), _json(ranges, _start), _json(ranges, _until)
+        reader = reader.option("assign", json.dumps({topic: [*map(int, each)] for topic, each in places.items()}))
+        reader = reader.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends))
+    else:
+        reader = reader.option("subscribe", ",".join(source.topics or ()))
+    reader = reader.option("includeHeaders", "headers" in source.named_columns)
+    try:
+        return reader.option("kafka.bootstrap.servers", source.bootstrap_servers).load()
+    except AnalysisException as error:
+        raise _explained(error) from error
+
+
+def _json(ranges: Sequence[TopicRange], value: Callable[[TopicRange], T]) -> dict[str, dict[str, T]]:
+    found: dict[str, dict[str, T]] = {}
+    for each in ranges:
+        found.setdefault(each.topic, {})[str(each.partition)] = value(each)
+    return found
+
+
+def _start(each: TopicRange) -> int:
+    return each.start
+
+
+def _until(each: TopicRange) -> int:
+    return each.until
 
 
 def first_key(session: SparkSession, source: KafkaSource) -> bytes | None:

@@ -4,6 +4,7 @@ client is the one that Spark's source uses, with the same options. No message is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,9 @@ _OPTIONS: Final = "spec.source.kafka.options and its Secrets"
 _CLOSE_SECONDS: Final = 2
 _NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """What a broker before Kafka 2.8 says: sixteen zero bytes."""
+_LISTED: Final = re.compile(r"\(name=([^,]+), topicId=([^,]+), internal=")
+_OFFSET: Final = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
+"""What Kafka's client says of a topic, and of a partition, as text."""
 _T = TypeVar("_T")
 
 
@@ -54,6 +58,7 @@ class Brokers:
         self._seconds = seconds
         self._jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no other way
         self._admin: Any = None
+        self._questions: dict[str, tuple[dict[tuple[str, int], Any], Any]] = {}
 
     @property
     def servers(self) -> str:
@@ -64,18 +69,23 @@ class Brokers:
         """The source's topics that there are now; of a pattern all that match."""
         return self._asked(self._described)
 
+    def ids(self) -> dict[str, str]:
+        """The id of each topic that there is, the source's or not; "" if the brokers give none."""
+        text = self._asked(lambda admin: str(self._answer(admin.listTopics().namesToListings()).values().toString()))
+        return {name: "" if id_ == _NO_ID else id_ for name, id_ in _LISTED.findall(text)}
+
     def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
         """The next offset of each partition. `stable`: up to which no transaction is open."""
         level = self._jvm.org.apache.kafka.common.IsolationLevel
         options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(
             level.READ_COMMITTED if stable else level.READ_UNCOMMITTED
         )
-        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest(), options)
+        return self._offsets(topics, "latest", options)
 
     def begins(self, topics: Mapping[str, Topic]) -> Offsets:
         """The oldest offset that each partition has."""
         options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions()
-        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest(), options)
+        return self._offsets(topics, "earliest", options)
 
     def note_position(self, group: str, position: Offsets) -> None:
         """Make this the position of a consumer group that has no members."""
@@ -140,16 +150,30 @@ class Brokers:
     def _names(self, admin: Any) -> frozenset[str]:
         return frozenset(str(name) for name in self._answer(admin.listTopics().names()))
 
-    def _offsets(self, topics: Mapping[str, Topic], spec: Any, options: Any) -> Offsets:
-        partition = self._jvm.org.apache.kafka.common.TopicPartition
-        wanted = {
-            (name, number): partition(name, number) for name, topic in topics.items() for number in topic.partitions
-        }
-        asked = self._jvm.java.util.HashMap()
-        for each in wanted.values():
-            asked[each] = spec
+    def _offsets(self, topics: Mapping[str, Topic], what: str, options: Any) -> Offsets:
+        wanted, asked = self._question(topics, what)
         found = self._asked(lambda admin: self._answer(admin.listOffsets(asked, options).all()))
+        # A call for each costs as much as the brokers' answer for hundreds.
+        said = {(name, int(part)): int(offset) for name, part, offset in _OFFSET.findall(str(found.toString()))}
+        if said.keys() == wanted.keys():
+            return said
         return {place: int(found[each].offset()) for place, each in wanted.items()}
+
+    def _question(self, topics: Mapping[str, Topic], what: str) -> tuple[dict[tuple[str, int], Any], Any]:
+        """The partitions, and Java's map that asks for their `latest` or `earliest` offsets. To make it takes longer
+        than the brokers' answer, so the last ones are kept.
+        """
+        places = tuple((name, number) for name, topic in topics.items() for number in topic.partitions)
+        kept = self._questions.get(what)
+        if kept is None or tuple(kept[0]) != places:
+            partition = self._jvm.org.apache.kafka.common.TopicPartition
+            spec = getattr(self._jvm.org.apache.kafka.clients.admin.OffsetSpec, what)()
+            wanted = {place: partition(*place) for place in places}
+            asked = self._jvm.java.util.HashMap()
+            for each in wanted.values():
+                asked[each] = spec
+            self._questions[what] = kept = (wanted, asked)
+        return kept
 
     def _answer(self, future: Any) -> Any:
         return future.get(int(self._seconds * 1000), self._milliseconds)

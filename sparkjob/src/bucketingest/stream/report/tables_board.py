@@ -1,0 +1,74 @@
+"""The progress of a job with many tables: a board for each, and their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from bucketingest.spec.job_report import TablesReport
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.report.progress import Phase, Progress, ProgressObserver
+
+
+class TablesBoard(ProgressBoard):
+    """The job's own board, with one for each table."""
+
+    def __init__(self, observers: Sequence[ProgressObserver] = ()) -> None:
+        super().__init__(observers)
+        self._of_tables: dict[str, ProgressBoard] = {}
+        self.report: Callable[[], TablesReport | None] = lambda: None
+        """Says how the tables are."""
+
+    def table(self, topic: str) -> ProgressBoard:
+        """The board of a topic's table."""
+        return self._of_tables.setdefault(topic, ProgressBoard(self._observers))
+
+    def snapshot(self) -> Progress:
+        """The sum of all tables; the lag and the age of the last commit are those of the worst and of the newest."""
+        own, each = super().snapshot(), [board.snapshot() for board in tuple(self._of_tables.values())]
+        if not each:
+            return own
+        newest = max((one for one in each if one.last is not None), key=_last_commit_at, default=None)
+        lags = [one.lag_seconds for one in each if one.lag_seconds is not None]
+        return replace(
+            own,
+            phase=_phase(own, each),
+            idle=all(one.idle for one in each),
+            batches=sum(one.batches for one in each),
+            commits=sum(one.commits for one in each),
+            rows=sum(one.rows for one in each),
+            deletes=sum(one.deletes for one in each),
+            rejected=sum(one.rejected for one in each),
+            size_bytes=sum(one.size_bytes for one in each),
+            rows_per_second=sum(one.rows_per_second for one in each if not one.idle),
+            lag_offsets=sum(one.lag_offsets or 0 for one in each) if own.source and own.source.answers else None,
+            lag_seconds=max(lags) if lags else None,
+            rollbacks=sum(one.rollbacks for one in each),
+            position_losses=sum(one.position_losses for one in each),
+            last=None if newest is None else newest.last,
+            last_commit_at=None if newest is None else newest.last_commit_at,
+            last_commit_age=None if newest is None else newest.last_commit_age,
+            last_report_at=max((one.last_report_at for one in each if one.last_report_at), default=own.last_report_at),
+            last_report_age=min(
+                (one.last_report_age for one in each if one.last_report_age is not None), default=own.last_report_age
+            ),
+            tables=self.report(),
+        )
+
+    def offsets(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Of all tables."""
+        return {place: at for board in tuple(self._of_tables.values()) for place, at in board.offsets().items()}
+
+
+def _last_commit_at(progress: Progress) -> float:
+    return -(progress.last_commit_age or 0.0)
+
+
+def _phase(own: Progress, each: Sequence[Progress]) -> Phase:
+    if own.phase in {Phase.STOPPING, Phase.STOPPED, Phase.FAILED, Phase.WAITING}:
+        return own.phase
+    phases = {one.phase for one in each}
+    for phase in (Phase.COMMITTING, Phase.RUNNING, Phase.IDLE):
+        if phase in phases:
+            return phase
+    return Phase.STARTING

@@ -1,0 +1,222 @@
+"""The tasks of many tables as one Spark job: a job for each would cost more than what most of them have to write.
+
+A task that reads has ranges of several tables, one after the other; a task that writes has several tables. What fails
+for one table is an answer about that table: the others' rows are written all the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self, TypeAlias
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from bucketingest.decode.kafka.client_options import Client
+from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.stream.micro_batch import current_task, drain, own_error, pack_range
+from bucketingest.stream.source.messages import MessageDecoder
+from bucketingest.stream.spark.arrow_map import map_in_arrow
+from bucketingest.stream.spark.failures import essence
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.bucket_writer import write_task
+from bucketingest.write.rows.shuffle import SHUFFLE_DDL, SHUFFLE_ORDER, SHUFFLE_SCHEMA, counted
+from bucketingest.write.rows.write_status import (
+    STATUS_DDL,
+    STATUS_SCHEMA,
+    WriteStatus,
+    statuses_from_arrow,
+    statuses_to_arrow,
+)
+
+log = logging.getLogger(__name__)
+
+_FAILED: Final = -100
+"""As bucket, before all others: the message is why the table's rows cannot be made."""
+_PACKED_DDL: Final = f"slot INT, unit INT, {SHUFFLE_DDL}"
+_SAID_DDL: Final = f"unit INT, failure STRING, {STATUS_DDL}"
+_TASKS_PER_SLOT: Final = 2
+
+
+class TableFailed(PySparkException):
+    """The tasks of one table failed, in words that begin with the error's name, as Spark has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One table's micro-batch."""
+
+    plan: WritePlan
+    decoder: MessageDecoder = field(repr=False)
+    client: Client
+    ranges: Sequence[TopicRange]
+
+
+Answer: TypeAlias = "list[WriteStatus] | Exception"
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A write task of a table."""
+
+    work: int
+    task: int
+
+
+def write_combined(session: SparkSession, works: Sequence[Work], slots: int) -> list[Answer]:
+    """Write the micro-batches; of each what its tasks report, or why it cannot be written. `slots`: tasks that run at
+    once. If Spark's job fails, the tables are written in two jobs, and so on: so it is known whose tasks it was.
+    """
+    try:
+        return _written(session, works, slots)
+    except PySparkException as error:
+        if len(works) == 1:
+            return [own_error(str(error)) or error]
+        half = len(works) // 2
+        reason = essence(error)[0]
+        log.warning("a job of many tables failed: again in two", extra={"tables": len(works), "reason": reason})
+        return [*write_combined(session, works[:half], slots), *write_combined(session, works[half:], slots)]
+
+
+def _written(session: SparkSession, works: Sequence[Work], slots: int) -> list[Answer]:
+    stages = Stages.of(works, slots)
+    tasks = session.range(0, len(stages.reading), 1, len(stages.reading))
+    packed = map_in_arrow(tasks, stages.pack, _PACKED_DDL)
+    shuffled = packed.repartitionById(stages.writing, packed["slot"]).sortWithinPartitions("unit", *SHUFFLE_ORDER)
+    return stages.answers(map_in_arrow(shuffled, stages.write, _SAID_DDL).toArrow())
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What the tasks of a job do. Picklable."""
+
+    works: Sequence[Work]
+    reading: list[list[tuple[int, int]]]
+    """Of each reading task its ranges, as table and number of the range, in order."""
+    units: Sequence[_Unit]
+    """The write tasks of all tables."""
+    writing: int
+    """Spark's write tasks, each of which has every so manieth unit."""
+
+    @classmethod
+    def of(cls, works: Sequence[Work], slots: int) -> Self:
+        """`slots`: tasks that run at once."""
+        units = [_Unit(number, task) for number, work in enumerate(works) for task in range(work.plan.tasks)]
+        count = min(slots * _TASKS_PER_SLOT, sum(len(work.ranges) for work in works))
+        return cls(works, _bins(works, max(1, count)), units, min(slots * _TASKS_PER_SLOT, len(units)))
+
+    def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A reading task: its ranges' rows, with the unit that they are for."""
+        drain(batches)
+        first = {unit.work: number for number, unit in reversed(list(enumerate(self.units)))}
+        for number, at in self.reading[current_task()]:
+            work = self.works[number]
+            try:
+                for packed in pack_range(work.ranges[at], work.plan, work.decoder, work.client, at):
+                    yield _addressed(packed, first[number], self.writing)
+            except Exception as error:  # noqa: BLE001 - it is told, and of no matter to the other tables
+                for task in range(work.plan.tasks):
+                    said = counted(_FAILED, 0, work.plan, task)
+                    said = said.set_column(SHUFFLE_SCHEMA.get_field_index("message"), "message", _text(error))
+                    yield _addressed(said, first[number], self.writing)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A write task: what each of its units reports, also one without rows."""
+        pieces = itertools.groupby(_by_unit(batches), key=lambda piece: piece[0])
+        given = next(pieces, None)
+        for number in range(current_task(), len(self.units), self.writing):
+            unit = self.units[number]
+            if given is None or given[0] != number:
+                yield from _write_unit(iter(()), self.works[unit.work].plan, unit.task, number)
+                continue
+            mine = (piece for _, piece in given[1])
+            yield from _write_unit(mine, self.works[unit.work].plan, unit.task, number)
+            given = next(pieces, None)  # what a failed one left is passed over
+
+    def answers(self, said: pa.Table) -> list[Answer]:
+        """What the write tasks said, by table."""
+        answers: list[Answer] = [[] for _ in self.works]
+        rows = zip(said["unit"].to_pylist(), said["failure"].to_pylist(), statuses_from_arrow(said), strict=True)
+        for unit, failure, status in rows:
+            work, answer = self.units[unit].work, answers[self.units[unit].work]
+            if failure is not None:
+                answers[work] = own_error(failure) or TableFailed(failure)
+            elif isinstance(answer, list):
+                answer.append(status)
+        return answers
+
+
+def _bins(works: Sequence[Work], count: int) -> list[list[tuple[int, int]]]:
+    """About as many messages for each reading task."""
+    sizes = {
+        (number, at): each.until - each.start
+        for number, work in enumerate(works)
+        for at, each in enumerate(work.ranges)
+    }
+    bins: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+    filled = [0] * count
+    for place in sorted(sizes, key=lambda each: (-sizes[each], each)):
+        smallest = filled.index(min(filled))
+        bins[smallest].append(place)
+        filled[smallest] += sizes[place] + 1
+    return bins
+
+
+def _text(error: Exception) -> pa.Array:
+    return pa.array([_said(error).encode()], pa.binary())
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__module__}.{type(error).__qualname__}: {error}"
+
+
+def _addressed(packed: pa.RecordBatch, first: int, writing: int) -> pa.RecordBatch:
+    """With the write task's number among those of all tables, and the Spark task that it runs in."""
+    routes = packed.column("route").to_pylist()
+    unit = [first + route for route in routes]
+    columns = [pa.array([each % writing for each in unit], pa.int32()), pa.array(unit, pa.int32()), *packed.columns]
+    return pa.RecordBatch.from_arrays(columns, names=["slot", "unit", *packed.schema.names])
+
+
+def _write_unit(batches: Iterator[pa.RecordBatch], plan: WritePlan, task: int, number: int) -> Iterator[pa.RecordBatch]:
+    try:
+        first = next(batches, None)
+        if first is not None and first.column("bucket")[0].as_py() == _FAILED:
+            yield _answer(number, first.column("message")[0].as_py().decode(), None)
+            return
+        rows = batches if first is None else itertools.chain([first], batches)
+        for statuses in write_task(rows, plan, task):
+            yield _answer(number, None, statuses)
+    except Exception as error:  # noqa: BLE001 - as above
+        yield _answer(number, _said(error), None)
+
+
+def _by_unit(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The shuffle's rows as they were packed, in pieces of one unit, which are in order."""
+    for batch in batches:
+        units = batch.column("unit").to_pylist()
+        start = 0
+        while start < len(units):
+            end = start
+            while end < len(units) and units[end] == units[start]:
+                end += 1
+            piece = batch.slice(start, end - start)
+            yield units[start], pa.RecordBatch.from_arrays(piece.columns[2:], schema=SHUFFLE_SCHEMA)
+            start = end
+
+
+def _answer(number: int, failure: str | None, statuses: pa.RecordBatch | None) -> pa.RecordBatch:
+    rows = statuses_to_arrow([WriteStatus(task=0)]) if statuses is None else statuses
+    columns: list[Any] = [
+        pa.array([number] * rows.num_rows, pa.int32()),
+        pa.array([failure] * rows.num_rows, pa.string()),
+        *rows.columns,
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["unit", "failure", *STATUS_SCHEMA.names])
+
+
+Write: TypeAlias = Callable[[Sequence[Work]], list[Answer]]

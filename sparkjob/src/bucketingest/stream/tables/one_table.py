@@ -1,0 +1,344 @@
+"""One table of many: it is opened as the table of a resource of its own would be, and what goes wrong with it parks it,
+and nothing else. Its position is in its commits.
+
+A failure closes the table. The next try opens it again, which finishes or rolls back what was left, as a start does.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import chain
+from typing import Final, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bucketingest.decode.kafka.client_options import Client
+from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.lease.record import LeaseOwner
+from bucketingest.lease.table_lease import TableLease
+from bucketingest.spec.many_tables import table_resource
+from bucketingest.spec.model import BucketIngest
+from bucketingest.storage import Storage, open_storage
+from bucketingest.stream.checkpoint.checkpoint import chained, check_kind
+from bucketingest.stream.errors import TopicsMissing
+from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
+from bucketingest.stream.growth import Growth, first_taken
+from bucketingest.stream.ingestion import Input, Inputs, checked, inputs_of, opened_for
+from bucketingest.stream.micro_batch import write_ranges
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.source.columns_schema import SchemaGrown
+from bucketingest.stream.source.messages import MessageDecoder
+from bucketingest.stream.source.sources import read_ranges
+from bucketingest.stream.spark.failures import essence, got_no_answer
+from bucketingest.stream.tables.combined import Work
+from bucketingest.stream.tables.gathering import Ended, Gathering
+from bucketingest.stream.tables.shares import TopicOffsets, next_range, ranges_of
+from bucketingest.stream.tables.topics_look import TopicsLook
+from bucketingest.stream.topic_reading import TopicReading
+from bucketingest.stream.topics.continuity import behind, check_same_topics, eaten, offsets_of, within
+from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.errors import ColumnsChanged, PositionLost
+from bucketingest.write.instants.source_range import SourceRange, topic_ids
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.write_status import WriteStatus
+
+log = logging.getLogger(__name__)
+
+BACKOFF_SECONDS: Final = 2.0
+BACKOFF_MAX_SECONDS: Final = 300.0
+"""A parked table is tried again after a time that doubles with each failure."""
+
+
+class JvmGone(Exception):
+    """Spark's JVM does not answer: no table can go on. The cause is what was raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a table is parked."""
+
+    error: Exception
+    reason: str
+    failures: int
+    """In a row."""
+    again_at: float
+    """By the forward clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all tables of the job use."""
+
+    session: SparkSession
+    """With the settings that the write path relies on."""
+    resource: BucketIngest
+    look: TopicsLook
+    gathering: Gathering
+    ended_hosts: Collection[str]
+    stop: threading.Event
+
+
+class _Turn(Protocol):
+    def __call__(self, topic: str, /) -> bool: ...
+
+
+@dataclass(slots=True)
+class _Open:
+    """What a table has while it is open."""
+
+    storage: Storage
+    lease: TableLease
+    inputs: Inputs
+    coordinator: InstantCoordinator
+    function: MicroBatchFunction
+    replay: SourceRange | None
+
+
+class OneTable:
+    """The table of a topic. `step` and `serve` are called by one thread at a time, the rest by any."""
+
+    def __init__(self, topic: str, shared: Shared, board: ProgressBoard, may_serve: _Turn) -> None:
+        self.topic = topic
+        self.board = board
+        self.trouble: Trouble | None = None
+        self.is_gone = False
+        """Whether Kafka has the topic no more. The table stays as it is."""
+        self.written_at: float | None = None
+        """When the last micro-batch ended, by the forward clock."""
+        self._shared = shared
+        self._may_serve = may_serve
+        self._open: _Open | None = None
+        self._resource: BucketIngest | None = None
+        self._range: SourceRange | None = None
+        self._now: TopicOffsets | None = None
+        self._read_at: float | None = None
+        """When the tasks had read the micro-batch, if nothing reads it again."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its position is known."""
+        return self._open is not None
+
+    @property
+    def position(self) -> SourceRange | None:
+        """What it has of the topic; None before its first commit, and while it is not open."""
+        return None if self._open is None else self._open.coordinator.position
+
+    @property
+    def has_replay(self) -> bool:
+        """Whether an earlier attempt has started a micro-batch, which comes next."""
+        return self._open is not None and self._open.replay is not None
+
+    @property
+    def services_due(self) -> bool:
+        """Whether the next step of its table services is due."""
+        return self._open is not None and self._open.function.services_due
+
+    @property
+    def service_pid(self) -> int | None:
+        """Process id of its table services, while they run."""
+        return None if self._open is None else self._open.function.service_pid
+
+    def step(self, now: TopicOffsets, share: int) -> None:
+        """Open it if it is not open; then write its next micro-batch, of at most about `share` offsets, if it has
+        input. What goes wrong parks it. Raises JvmGone.
+        """
+        try:
+            self._now = now
+            if self._shared.stop.is_set():
+                return
+            if self._open is None:
+                self._open_it()
+            self._write_next(now, share)
+        except (StopRequested, Ended):
+            pass
+        except SchemaGrown as found:
+            grown = found
+            self._guarded(lambda: self._grow(grown))
+        except Exception as error:  # noqa: BLE001 - it is of no matter to the other tables
+            self._park(error)
+        finally:
+            self._shared.gathering.withdraw(self.topic)
+
+    def serve(self) -> None:
+        """The next step of its table services. What goes wrong parks it."""
+        if self._open is not None:
+            function = self._open.function
+
+            def step() -> None:
+                with function.busy:
+                    function.serve_table()
+
+            self._guarded(step)
+
+    def close(self) -> None:
+        """Give the table back. What is open is finished by the next start."""
+        opened, self._open = self._open, None
+        if opened is not None:
+            opened.function.stop_services()
+            opened.lease.release()
+
+    def stop(self) -> None:
+        """No further micro-batch starts."""
+        if self._open is not None:
+            self._open.function.stop_requested.set()
+
+    # -- the positions of its micro-batches, as the function that writes them asks ---------------------------------
+
+    def range_of(self, batch_id: int) -> SourceRange:  # noqa: ARG002 - there is one at a time
+        """The micro-batch that is being written."""
+        assert self._range is not None, "it is planned"
+        return self._range
+
+    def confirm(self, source_range: SourceRange) -> None:
+        """The range was read: raises RangeConflict, TopicsMissing unless the topic is still the one that it names."""
+        ids = self._shared.look.ids_since(forward_seconds() if self._read_at is None else self._read_at)
+        if self.topic not in ids:
+            raise TopicsMissing(f"the topic {self.topic} was deleted while it was read", (self.topic,))
+        check_same_topics(source_range, {self.topic: ids[self.topic]})
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _write_next(self, now: TopicOffsets, share: int) -> None:
+        opened = self._open
+        assert opened is not None, "it was opened"
+        wanted = opened.replay
+        if wanted is None:
+            position = opened.coordinator.position
+            self._check(position, now)
+            wanted = next_range(position, self.topic, now, share, int(time.time() * 1000))
+            left = {place: at for place, at in offsets_of(position).items() if place[0] != self.topic}
+            wanted = within(wanted, left, {**topic_ids(position), self.topic: now.id})
+        ranges = ranges_of(wanted, self.topic, now.begins)
+        if not ranges and opened.replay is None:
+            return
+        self._range, self._read_at = wanted, None
+        rows = self._rows(wanted)
+        opened.function(rows, wanted.batch_id)
+        opened.replay = None
+        self.written_at, self.trouble = forward_seconds(), None
+
+    def _check(self, position: SourceRange | None, now: TopicOffsets) -> None:
+        """Raises RangeConflict, SourceDataLost: what follows the position is not there."""
+        check_same_topics(position, {self.topic: now.id})
+        known = {place: at for place, at in offsets_of(position).items() if place[0] == self.topic}
+        lost = eaten(known, {(self.topic, part): at for part, at in now.begins.items()})
+        if any(now.ends.get(part, at) < at for (_, part), at in known.items()):  # it may be an open transaction
+            lost = lost or behind(known, self._shared.look.newest(self.topic))
+        if lost is not None and self._shared.look.fails_on_loss:
+            raise lost
+
+    def _rows(self, wanted: SourceRange) -> DataFrame:
+        """The messages, for what needs Spark to read them. Nothing is read."""
+        kafka = self._derived().spec.source.kafka
+        assert kafka is not None, "tables are for Kafka only"
+        begins = {} if self._now is None else self._now.begins
+        return read_ranges(self._shared.session, kafka, ranges_of(wanted, self.topic, begins))
+
+    def _write(self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client) -> list[WriteStatus]:
+        """As `write_topics`, together with other tables."""
+        assert self._range is not None, "it is planned"
+        ranges = ranges_of(self._range, self.topic, {} if self._now is None else self._now.begins)
+        if plan.is_global:  # it needs a shuffle more than others
+            self._shared.gathering.withdraw(self.topic)
+            return write_ranges(rows.sparkSession, ranges, plan, decoder, client)
+        statuses = self._shared.gathering.submit(self.topic, Work(plan, decoder, client, ranges))
+        if not any(status.undecoded for status in statuses):
+            self._read_at = self._shared.gathering.written_at
+        return statuses
+
+    def _derived(self) -> BucketIngest:
+        if self._resource is None:
+            self._resource = table_resource(self._shared.resource, self.topic)
+        return self._resource
+
+    def _open_it(self) -> None:
+        shared, resource = self._shared, self._derived()
+        kafka = resource.spec.source.kafka
+        assert kafka is not None, "tables are for Kafka only"
+        inputs = inputs_of(shared.session, resource, read_ranges(shared.session, kafka), self.board)
+        given = first_taken(inputs.versions, checked)
+        pipeline = given.pipeline
+        storage = open_storage(pipeline.table_url, pipeline.storage_options)
+        lease = TableLease.acquire(
+            storage,
+            LeaseOwner(pipeline.name),
+            wait=timedelta(0),  # parked, it is tried again
+            validity=pipeline.lease_validity,
+            ended_hosts=shared.ended_hosts,
+        )
+        try:
+            self._open = first_taken(
+                chain([lambda: given], inputs.versions), lambda each: self._started(each, storage, lease, inputs)
+            )
+        except BaseException:
+            lease.release()
+            raise
+
+    def _started(self, given: Input, storage: Storage, lease: TableLease, inputs: Inputs) -> _Open:
+        coordinator, function = opened_for(
+            given,
+            storage,
+            lease,
+            self.board,
+            reads=lambda client: TopicReading(client, write=self._write),
+            may_serve=lambda: self._may_serve(self.topic),
+        )
+        start = coordinator.start()
+        check_kind("kafka", start)
+        position, replay = chained(start)
+        self.board.started(position, coordinator.epoch, coordinator.inflight, (start.verdict.value, start.reason))
+        function.begin(self, lambda: None)
+        if self._shared.stop.is_set():
+            function.stop_requested.set()
+        function.commit(now=True)  # a pipeline of its own may have left an instant open that takes more micro-batches
+        if coordinator.position is not None:
+            position = coordinator.position
+        return _Open(storage, lease, inputs, coordinator, function, replay)
+
+    def _grow(self, grown: SchemaGrown) -> None:
+        """Open it again with more columns, or without them if the table cannot have them."""
+        opened = self._open
+        assert opened is not None, "it has written"
+        assert opened.inputs.columns is not None, "its columns grow"
+        assert opened.inputs.with_schema is not None, "its columns grow"
+        opened.function.stop_services()
+        self.board.query_ended(None)
+        opened.coordinator.give_up("columns become more")
+        growth = Growth(
+            opened.inputs.columns,
+            opened.inputs.with_schema,
+            lambda each: self._started(each, opened.storage, opened.lease, opened.inputs),
+        )
+        self._open = growth.starter(grown, self._shared.stop)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except (StopRequested, Ended):
+            pass
+        except Exception as error:  # noqa: BLE001 - as in `step`
+            self._park(error)
+
+    def _park(self, error: Exception) -> None:
+        if isinstance(error, ConnectionError) or got_no_answer(error):
+            raise JvmGone from error
+        before = self.trouble
+        failures = 1 if before is None else before.failures + 1
+        is_blip = failures == 1 and isinstance(error, PositionLost | ColumnsChanged)
+        wait = 0.0 if is_blip else min(BACKOFF_MAX_SECONDS, BACKOFF_SECONDS * 2 ** min(failures - 1, 10))
+        reason = str(error) if isinstance(error, BucketIngestError) else essence(error)[0]
+        self.trouble = Trouble(error, reason, failures, forward_seconds() + wait)
+        said = {"topic": self.topic, "reason": reason, "failures": failures, "again_in_seconds": round(wait, 1)}
+        log.warning("the table is parked; the others go on", extra=said)
+        self.board.query_ended(None)
+        try:
+            self.close()
+        except Exception as problem:  # noqa: BLE001 - the lease expires in any case
+            log.warning("a table could not be closed", extra={"topic": self.topic, "reason": str(problem)})

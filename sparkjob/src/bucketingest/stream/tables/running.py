@@ -1,0 +1,296 @@
+"""A running job of many tables. It looks at all topics, and has each table written that is due, by a thread of its own;
+their tasks run together. No table waits for another one: one that hangs or fails is left behind by the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.spec.fields.tables import PLACEHOLDER
+from bucketingest.spec.job_report import LISTED_MAX, LagReport, TableReport, TablesReport
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.errors import JvmFailed, TablesParked
+from bucketingest.stream.report.progress import Progress
+from bucketingest.stream.report.tables_board import TablesBoard
+from bucketingest.stream.spark.executors import registered_executors
+from bucketingest.stream.spark.session import own_session, prepared
+from bucketingest.stream.tables.combined import write_combined
+from bucketingest.stream.tables.gathering import Gathering
+from bucketingest.stream.tables.one_table import JvmGone, OneTable, Shared
+from bucketingest.stream.tables.shares import TopicOffsets, due, waiting
+from bucketingest.stream.tables.topics_look import TopicsLook
+from bucketingest.stream.tables.turns import ServiceTurns
+
+log = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 0.2
+_LOOK_SECONDS: Final = 1.0
+"""Between two looks at the topics, at least; `commit.trigger` may be longer."""
+_THREADS: Final = 64
+"""Tables that are written, opened or served at a time."""
+_ONCE_TRIES: Final = 3
+"""A run that ends with its input gives a table up after so many failures."""
+
+
+@dataclass(slots=True)
+class _Known:
+    table: OneTable
+    now: TopicOffsets
+    busy: Future[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self.busy is not None and not self.busy.done()
+
+    def waiting(self) -> int:
+        return waiting(self.table.position, self.table.topic, self.now)
+
+
+def ingest_tables(
+    session: SparkSession,
+    resource: BucketIngest,
+    *,
+    once: bool = False,
+    board: TablesBoard | None = None,
+    ended_hosts: Collection[str] = (),
+) -> RunningTables:
+    """Start the tables that the resource describes; arguments as for `ingest_resource`. What is wrong with one table
+    parks it. Raises SpecError, and what a look at Kafka raises that no waiting mends.
+    """
+    with prepared(session):
+        session = own_session(session)
+    return RunningTables(session, resource, once=once, board=board or TablesBoard(), ended_hosts=ended_hosts)
+
+
+class RunningTables:
+    """As `RunningIngest`, for many tables: `wait` in the main thread, `request_stop` from anywhere."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        resource: BucketIngest,
+        *,
+        once: bool,
+        board: TablesBoard,
+        ended_hosts: Collection[str],
+    ) -> None:
+        spec = resource.spec
+        kafka = spec.source.kafka
+        assert kafka is not None, "the rules refuse it"
+        trigger = spec.commit.trigger
+        self._session, self._board = session, board
+        self._path = spec.table.path
+        self._once = once or trigger == "once"
+        self._trigger = max(_LOOK_SECONDS, trigger.total_seconds()) if isinstance(trigger, timedelta) else _LOOK_SECONDS
+        self._interval = spec.commit.interval.total_seconds() if spec.commit.mode == "interval" else 0.0
+        self._most = kafka.max_offsets_per_trigger
+        slots = session.sparkContext.defaultParallelism
+        self._look = TopicsLook(session, kafka, board)
+        self._gathering = Gathering(lambda works: write_combined(session, works, slots))
+        self._stop = threading.Event()
+        self._shared = Shared(session, resource, self._look, self._gathering, ended_hosts, self._stop)
+        self._tables: dict[str, _Known] = {}
+        self._turns = ServiceTurns()
+        self._pool = ThreadPoolExecutor(_THREADS, "table")
+        self._next_look = forward_seconds()
+        self._has_looked = False
+        self._has_ended = False
+        board.report = self.report
+        self._gathering.start()
+
+    # -- what the command uses -------------------------------------------------------------------------------------
+
+    def progress(self) -> Progress:
+        """What the job is doing now."""
+        self._board.executors(registered_executors(self._session))
+        return self._board.snapshot()
+
+    def request_stop(self) -> None:
+        """End after the micro-batches that are being written."""
+        self._board.stopping()
+        self._stop.set()
+        for known in tuple(self._tables.values()):
+            known.table.stop()
+
+    @property
+    def service_pid(self) -> int | None:
+        """Process id of the table services beside the job, if they run."""
+        return next((pid for known in self._tables.values() if (pid := known.table.service_pid) is not None), None)
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the job has ended; False if it has not after the time-out. Raises JvmFailed, and of a run that
+        ends with its input TablesParked.
+        """
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        try:
+            while deadline is None or time.monotonic() < deadline:
+                if self._turn():
+                    self._end()
+                    return True
+                self._stop.wait(_POLL_SECONDS) if not self._stop.is_set() else time.sleep(_POLL_SECONDS)
+        except BaseException as error:
+            self._end()
+            if isinstance(error, JvmGone):
+                raise JvmFailed(
+                    "Spark's JVM is gone, killed or out of memory (spark.driver.memory); the next start finishes or "
+                    "rolls back what was started"
+                ) from error
+            raise
+        return False
+
+    def report(self) -> TablesReport:
+        """How the tables are; the first ten of them in the order of need."""
+        each = self.reports()
+        worst = sorted(each, key=lambda one: (one.state != "parked", -(one.lag.seconds or 0), -(one.lag.offsets or 0)))
+        states = [one.state for one in each]
+        return TablesReport(
+            known=len(each),
+            open=states.count("open"),
+            parked=states.count("parked"),
+            gone=states.count("gone"),
+            left_out=self._look.left_out,
+            worst=tuple(worst[:LISTED_MAX]),
+        )
+
+    def reports(self) -> list[TableReport]:
+        """How each table is."""
+        return [self._report(known) for _, known in sorted(self._tables.items())]
+
+    # -- one turn --------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> bool:
+        """Do what is due, and return whether all has ended. Nothing here waits for a table."""
+        for known in self._tables.values():
+            if known.busy is not None and known.busy.done():
+                done, known.busy = known.busy, None
+                done.result()
+        if self._stop.is_set():
+            return not any(known.is_busy for known in self._tables.values())
+        if forward_seconds() >= self._next_look:
+            self._look_now()
+            self._plan()
+        self._serve()
+        return self._once and self._has_all()
+
+    def _look_now(self) -> None:
+        found = self._look.look()
+        self._next_look = forward_seconds() + self._trigger
+        if found is None:
+            return
+        self._has_looked = True
+        for topic, now in found.items():
+            known = self._tables.get(topic)
+            if known is None:
+                log.info("a table for a topic", extra={"topic": topic})
+                table = OneTable(topic, self._shared, self._board.table(topic), self._turns.is_of)
+                self._tables[topic] = known = _Known(table, now)
+            known.now, known.table.is_gone = now, False
+            known.table.board.source_ends({(topic, part): end for part, end in now.ends.items()})
+        for topic in self._tables.keys() - found.keys():
+            if not self._tables[topic].table.is_gone:
+                log.warning("Kafka has a topic no more; its table stays as it is", extra={"topic": topic})
+            self._tables[topic].table.is_gone = True
+
+    def _plan(self) -> None:
+        """Have those tables written that are due, and with them those that soon would be: they share the job."""
+        now = forward_seconds()
+        free = [known for known in self._tables.values() if not known.is_busy and self._may_go(known.table, now)]
+        for known in free:
+            if not known.table.is_open or known.table.has_replay:
+                self._start(known, self._most // max(1, len(free)))
+        wanting = {known.table.topic: known for known in free if known.table.is_open and not known.is_busy}
+        amounts = {topic: known.waiting() for topic, known in wanting.items()}
+        ages = {topic: self._age(wanting[topic].table, now) for topic in amounts}
+        for topic, share in due(amounts, ages, interval=self._interval, most=self._most).items():
+            self._start(wanting[topic], share)
+
+    def _may_go(self, table: OneTable, now: float) -> bool:
+        trouble = table.trouble
+        return not table.is_gone and (trouble is None or now >= trouble.again_at)
+
+    def _age(self, table: OneTable, now: float) -> float:
+        return float("inf") if self._once or table.written_at is None else now - table.written_at
+
+    def _start(self, known: _Known, share: int) -> None:
+        self._gathering.announce(known.table.topic)
+        known.busy = self._pool.submit(known.table.step, known.now, max(1, share))
+
+    def _serve(self) -> None:
+        free = [known for known in self._tables.values() if known.table.is_open and not known.is_busy]
+        chosen = self._turns.next([known.table for known in free])
+        if chosen is not None:
+            self._tables[chosen.topic].busy = self._pool.submit(chosen.serve)
+        for topic, known in self._tables.items():
+            if not known.table.is_open and not known.is_busy:
+                self._turns.closed(topic)
+
+    def _has_all(self) -> bool:
+        """Whether all input of a run that ends with it is in the tables. Raises TablesParked."""
+        if not self._has_looked or any(known.is_busy for known in self._tables.values()):
+            return False
+        parked = [known.table for known in self._tables.values() if known.table.trouble is not None]
+        if any(known.table.is_open and known.waiting() for known in self._tables.values()):
+            return False
+        troubles = [table.trouble for table in parked if table.trouble is not None]
+        if any(trouble.failures < _ONCE_TRIES for trouble in troubles):
+            return False
+        if troubles:
+            said = "; ".join(f"{table.topic}: {each.reason}" for table, each in zip(parked, troubles, strict=True))
+            count = f"{len(parked)} of {len(self._tables)} tables are parked"
+            raise TablesParked(f"{count}: {said[:2000]}") from troubles[0].error
+        return all(known.table.is_open or known.table.is_gone for known in self._tables.values())
+
+    def _end(self) -> None:
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._stop.set()
+        self._gathering.stop()
+        for known in self._tables.values():
+            known.table.stop()
+        closing = [self._pool.submit(partial(_closed, known)) for known in self._tables.values()]
+        for future in closing:
+            try:
+                future.result()
+            except (BucketIngestError, OSError) as error:
+                log.warning("a table could not be closed", extra={"reason": str(error)})
+        self._pool.shutdown(wait=False)
+        self._look.close()
+
+    def _report(self, known: _Known) -> TableReport:
+        table, now = known.table, known.table.board.snapshot()
+        trouble = table.trouble
+        state = "gone" if table.is_gone else "parked" if trouble else "open" if table.is_open else "opening"
+        return TableReport(
+            topic=table.topic,
+            table=self._path.replace(PLACEHOLDER, table.topic),
+            state=state,  # type: ignore[arg-type] # one of the four
+            reason=None if trouble is None else trouble.reason,
+            failures=0 if trouble is None else trouble.failures,
+            again_seconds=None if trouble is None else max(0.0, round(trouble.again_at - forward_seconds(), 3)),
+            lag=LagReport(
+                offsets=now.lag_offsets, seconds=None if now.lag_seconds is None else round(now.lag_seconds, 3)
+            ),
+            rows=now.rows,
+            commits=now.commits,
+            last_commit_seconds=None if now.last_commit_age is None else round(now.last_commit_age, 3),
+        )
+
+
+def _closed(known: _Known) -> None:
+    """Wait for what the table does, and close it."""
+    if known.busy is not None:
+        known.busy.exception()
+    known.table.close()

@@ -1,0 +1,102 @@
+"""What of each topic the next tasks read: what there is, what is due, and how much of it, so that the backlog of one
+topic does not keep the others waiting. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.stream.topics.continuity import offsets_of
+from bucketingest.write.instants.source_range import Offsets, SourceRange, canonical_json, kafka_offsets
+
+Name = TypeVar("Name")
+_SHARE_FULL: Final = 4
+"""With one of so many parts of a micro-batch's offsets waiting, a table is due before its interval has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffsets:
+    """What the brokers said of one topic. Offsets by partition."""
+
+    id: str
+    """"" if the brokers give none."""
+    begins: dict[int, int]
+    """As of the last list of topics."""
+    ends: dict[int, int]
+    """Up to which messages may be read: with read_committed before the first open transaction."""
+
+
+def fair_shares(waiting: Mapping[Name, int], most: int) -> dict[Name, int]:
+    """Of so many offsets that wait, how many each gets of the `most` in all: whoever needs less than an equal share
+    gets all, and the others have what that leaves.
+    """
+    left, found = most, {}
+    for count, (name, wanted) in enumerate(sorted(waiting.items(), key=lambda item: item[1])):
+        found[name] = min(wanted, max(1, left // (len(waiting) - count)))
+        left -= found[name]
+    return found
+
+
+def due(amounts: Mapping[Name, int], ages: Mapping[Name, float], *, interval: float, most: int) -> dict[Name, int]:
+    """The tables that are written now, with their shares. `amounts`: offsets that wait; `ages`: seconds since each was
+    last written. One that is due takes those along that would be due within half an interval: they share a job.
+    """
+    full = [name for name, amount in amounts.items() if amount * _SHARE_FULL >= most]
+    if not full and not any(amounts[name] and ages[name] >= interval for name in amounts):
+        return {}
+    chosen = {
+        name: amount for name, amount in amounts.items() if amount and (ages[name] >= interval / 2 or name in full)
+    }
+    return fair_shares(chosen, most)
+
+
+def starts(position: SourceRange | None, topic: str, now: TopicOffsets) -> dict[int, int]:
+    """From where each partition is read; one that the position does not name from its beginning."""
+    known = offsets_of(position)
+    return {part: known.get((topic, part), begin) for part, begin in now.begins.items()}
+
+
+def waiting(position: SourceRange | None, topic: str, now: TopicOffsets) -> int:
+    """How many offsets the table lacks."""
+    start = starts(position, topic, now)
+    return sum(max(0, end - start[part]) for part, end in now.ends.items())
+
+
+def next_range(
+    position: SourceRange | None, topic: str, now: TopicOffsets, share: int, timestamp_ms: int
+) -> SourceRange:
+    """The next micro-batch of a table: at most about so many offsets, of each partition in proportion to what waits."""
+    start, total = starts(position, topic, now), max(1, waiting(position, topic, now))
+    ends = {}
+    for part, end in now.ends.items():
+        left = max(0, end - start[part])
+        ends[part] = start[part] + min(left, -(-left * share // total))
+    known = start
+    if position is not None:
+        known = {part: at for (name, part), at in offsets_of(position).items() if name == topic}
+    return SourceRange(
+        kind="kafka",
+        start=_text(topic, known),
+        end=_text(topic, ends | {part: at for part, at in known.items() if part not in ends}),
+        query_id="tables",
+        batch_id=0 if position is None else position.batch_id + 1,
+        timestamp_ms=timestamp_ms,
+    )
+
+
+def ranges_of(source_range: SourceRange, topic: str, begins: Mapping[int, int]) -> list[TopicRange]:
+    """What tasks read of a micro-batch: of a partition that is new to its start, from the beginning."""
+    start: Offsets = kafka_offsets(source_range.start) or {}
+    found = []
+    for (name, part), end in sorted((kafka_offsets(source_range.end) or {}).items()):
+        begin = start.get((name, part), begins.get(part, 0))
+        if name == topic and end > begin:
+            found.append(TopicRange(topic, part, begin, end))
+    return found
+
+
+def _text(topic: str, offsets: Mapping[int, int]) -> str:
+    return canonical_json({topic: {str(part): at for part, at in offsets.items()}})

@@ -1,0 +1,111 @@
+"""Looks at the topics of all tables at once: which there are, and where their partitions begin and end now."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections import defaultdict
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
+from bucketingest.spec.fields.source_secret import ISOLATION, source_options
+from bucketingest.spec.many_tables import TABLES_MAX
+from bucketingest.spec.model import KafkaSource
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.report.source_state import SourceState
+from bucketingest.stream.tables.shares import TopicOffsets
+from bucketingest.stream.topics.brokers import Brokers, Topic
+from bucketingest.stream.topics.watch import quietly
+from bucketingest.write.instants.source_range import Offsets
+
+log = logging.getLogger(__name__)
+
+LIST_SECONDS: Final = 15.0
+"""Between two lists of the topics: a new one has a table well within 30 s."""
+ANSWER_SECONDS: Final = 10.0
+
+
+class TopicsLook:
+    """Answers from the brokers. Safe to share."""
+
+    def __init__(self, session: SparkSession, source: KafkaSource, board: ProgressBoard) -> None:
+        """Raises SpecError (a Secret)."""
+        if source.topics is not None:  # one that is missing must not hide the others
+            names = "|".join(map(re.escape, source.topics))
+            source = source.model_copy(update={"topics": None, "topic_pattern": names})
+        options = {name.lower(): str(value) for name, value in source_options(source).items()}
+        self._committed_only = options[ISOLATION].lower() == "read_committed"
+        self.fails_on_loss = options.get("failondataloss", "true").lower() != "false"
+        self._brokers = Brokers(session, source, ANSWER_SECONDS)
+        self._board = board
+        self._asking = threading.Lock()
+        self._topics: dict[str, Topic] = {}
+        self._begins: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self._listed: float | None = None
+        self._ids: dict[str, str] = {}
+        self._ids_asked = -1.0
+        self._silent_since: float | None = None
+        self._answering_since: float | None = None
+        self.left_out = 0
+        """Topics that match and have no table, because there are too many."""
+
+    def look(self) -> dict[str, TopicOffsets] | None:
+        """What there is now; None if nobody answers, which the board is told."""
+        began = forward_seconds()
+        try:
+            with self._asking:
+                found = self._looked(began)
+        except BucketIngestError as error:
+            self._listed = None  # a topic may have gone between two questions
+            self._silent_since = began if self._silent_since is None else self._silent_since
+            silent = forward_seconds() - self._silent_since
+            if self._answering_since is not None or silent == 0.0:
+                log.warning("Kafka does not answer", extra={"reason": str(error)})
+            self._answering_since = None
+            self._board.source(SourceState(self._brokers.servers, str(error), None, 0.0, silent, None))
+            return None
+        self._silent_since = None
+        self._answering_since = began if self._answering_since is None else self._answering_since
+        self._board.source(SourceState(self._brokers.servers, None, utc_now(), began - self._answering_since))
+        return found
+
+    def _looked(self, began: float) -> dict[str, TopicOffsets]:
+        if self._listed is None or began - self._listed >= LIST_SECONDS:
+            topics = self._brokers.topics()
+            self.left_out = max(0, len(topics) - TABLES_MAX)
+            kept = sorted(topics, key=lambda name: (name not in self._topics, name))[:TABLES_MAX]
+            self._topics, self._listed = {name: topics[name] for name in kept}, began
+            self._begins = _by_topic(self._brokers.begins(self._topics))
+        ends = _by_topic(self._brokers.ends(self._topics, stable=self._committed_only))
+        return {name: TopicOffsets(topic.id, self._begins[name], ends[name]) for name, topic in self._topics.items()}
+
+    def newest(self, topic: str) -> Offsets:
+        """Where the topic's partitions end, open transactions included. Raises as `Brokers`."""
+        with self._asking:
+            known = {name: each for name, each in self._topics.items() if name == topic}
+            return self._brokers.ends(known, stable=False)
+
+    def ids_since(self, moment: float) -> dict[str, str]:
+        """The id of each topic that there is, by an answer to a question that was asked after the moment, by the
+        forward clock. Raises as `Brokers`.
+        """
+        with self._asking:
+            if self._ids_asked <= moment:
+                asked = forward_seconds()
+                self._ids, self._ids_asked = self._brokers.ids(), asked
+            return self._ids
+
+    def close(self) -> None:
+        """Ask no more."""
+        quietly(self._brokers.close)
+
+
+def _by_topic(offsets: Offsets) -> defaultdict[str, dict[int, int]]:
+    found: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for (topic, partition), at in offsets.items():
+        found[topic][partition] = at
+    return found

@@ -1,0 +1,68 @@
+"""Table services of many tables, one table at a time: each has a process beside the job while it works, and there is
+CPU and memory for one. After a table's turn there is a rest, longer than the turn was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.stream.tables.one_table import OneTable
+
+REST_SECONDS: Final = 5.0
+REST_SHARE: Final = 2.0
+"""A rest is so many times as long as the turn before it."""
+IDLE_SECONDS: Final = 1800.0
+"""A table without a commit since its last turn has the next one after so long."""
+
+
+class ServiceTurns:
+    """Says whose turn it is. Called by one thread, but for `is_of`."""
+
+    def __init__(self, clock: Callable[[], float] = forward_seconds) -> None:
+        self._clock = clock
+        self._topic: str | None = None
+        self._since = 0.0
+        self._rests_until = clock() + REST_SECONDS
+        self._last: dict[str, tuple[float, int]] = {}
+        """When a table had its last turn, and how many commits it had then."""
+
+    def is_of(self, topic: str) -> bool:
+        """Whether it is this table's turn."""
+        return self._topic == topic
+
+    def next(self, tables: Sequence[OneTable]) -> OneTable | None:
+        """The table whose services take a step now. `tables`: those that are open and have nothing else to do."""
+        by_topic = {table.topic: table for table in tables}
+        if self._topic is not None:
+            mine = by_topic.get(self._topic)
+            if mine is not None and mine.services_due:
+                return mine
+            if mine is not None and mine.service_pid is None:
+                self.end()
+            return None
+        if self._clock() < self._rests_until:
+            return None
+        due = [table for table in tables if table.services_due and self._is_due(table)]
+        if not due:
+            return None
+        chosen = min(due, key=lambda table: self._last.get(table.topic, (0.0, 0))[0])
+        self._topic, self._since = chosen.topic, self._clock()
+        self._last[chosen.topic] = (self._since, chosen.board.snapshot().commits)
+        return chosen
+
+    def end(self) -> None:
+        """The table whose turn it is has nothing to do any more, or is closed."""
+        now = self._clock()
+        self._rests_until = now + max(REST_SECONDS, REST_SHARE * (now - self._since))
+        self._topic = None
+
+    def closed(self, topic: str) -> None:
+        """A table is closed: its turn ends."""
+        if self._topic == topic:
+            self.end()
+
+    def _is_due(self, table: OneTable) -> bool:
+        at, commits = self._last.get(table.topic, (None, 0))
+        return at is None or self._clock() - at >= IDLE_SECONDS or table.board.snapshot().commits != commits

@@ -1,0 +1,203 @@
+"""One resource, many tables: each topic's rows are in its own table once, and one table's trouble stops no other."""
+
+from __future__ import annotations
+
+import json
+import signal
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream import ingest_tables
+from bucketingest.stream.errors import TablesParked
+from bucketingest.stream.report.progress import Progress
+from devservers.kafka import KafkaBroker
+from devservers.produce import produce
+from support.jobs.command_process import CommandProcess
+from support.jobs.stream_runs import Runner, messages
+from support.oracle import hudi_rs
+
+pytestmark = pytest.mark.kafka
+_WAIT_SECONDS = 240.0
+
+
+class Topics:
+    """Topics of one test, their rows, and the resource that reads them."""
+
+    def __init__(self, broker: KafkaBroker, folder: Path) -> None:
+        self.broker = broker
+        self.folder = folder
+        self.prefix = f"t{uuid.uuid4().hex[:8]}."
+
+    def make(self, *names: str, partitions: int = 2) -> None:
+        for name in names:
+            self.broker.create_topic(self.prefix + name, partitions=partitions)
+
+    def send(self, name: str, first: int, count: int) -> None:
+        rows = [{"id": f"{number}", "n": number} for number in range(first, first + count)]
+        produce(self.broker.bootstrap_servers, self.prefix + name, messages(rows, "id"))
+
+    def table(self, name: str) -> Path:
+        return self.folder / (self.prefix + name)
+
+    def numbers(self, name: str) -> list[int]:
+        """What is in the table, as hudi-rs reads it."""
+        rows: pa.Table = hudi_rs.snapshot(self.table(name))
+        return sorted(rows.column("n").to_pylist())
+
+    def resource(self, *, name: str = "lake", **spec: Any) -> BucketIngest:
+        document = {
+            "apiVersion": "bucketingest.dev/v1alpha1",
+            "kind": "BucketIngest",
+            "metadata": {"name": name},
+            "spec": {
+                "source": {
+                    "kafka": {
+                        "bootstrapServers": self.broker.bootstrap_servers,
+                        "topicPattern": self.prefix.replace(".", "[.]") + ".*",
+                    }
+                },
+                "format": {"type": "json", "schema": "id STRING, n BIGINT"},
+                "table": {"path": f"{self.folder}/{{topic}}", "recordKey": ["id"]},
+                "tables": {},
+                "commit": {"interval": "2s", "trigger": "1s"},
+                "services": {"mode": "off"},
+                **spec,
+            },
+        }
+        return BucketIngest.model_validate(document)
+
+
+@pytest.fixture
+def topics(kafka_broker: KafkaBroker, tmp_path: Path) -> Topics:
+    return Topics(kafka_broker, tmp_path)
+
+
+def once(spark: SparkSession, resource: BucketIngest) -> Progress:
+    running = ingest_tables(spark, resource, once=True)
+    assert running.wait(_WAIT_SECONDS), running.reports()
+    return running.progress()
+
+
+def test_each_topic_has_a_table_and_a_second_run_continues_each(spark: SparkSession, topics: Topics) -> None:
+    names = ["a", "b", "c", "d", "e"]
+    topics.make(*names)
+    for number, name in enumerate(names[:4]):
+        topics.send(name, 0, 100 * (number + 1))
+
+    progress = once(spark, topics.resource())
+
+    assert progress.rows == 1000
+    assert [topics.numbers(name) for name in names[:4]] == [list(range(100 * count)) for count in (1, 2, 3, 4)]
+    topics.send("a", 100, 50)
+    topics.send("e", 0, 5)
+    again = once(spark, topics.resource())
+    assert again.rows == 55
+    assert topics.numbers("a") == list(range(150))
+    assert topics.numbers("e") == list(range(5))
+
+
+def test_trouble_of_one_table_parks_it_and_the_others_go_on(spark: SparkSession, topics: Topics) -> None:
+    topics.make("good", "refused", "odd")
+    for name in ("good", "refused", "odd"):
+        topics.send(name, 0, 20)
+    produce(topics.broker.bootstrap_servers, topics.prefix + "odd", [(b"x", b"no JSON")])
+    overrides = [{"topics": ".*refused", "table": {"recordKey": ["no_such_column"]}}]
+
+    with pytest.raises(TablesParked, match=r"1 of 3 tables are parked: .*refused: .*no_such_column"):
+        once(spark, topics.resource(tables={"overrides": overrides}))
+
+    assert topics.numbers("good") == list(range(20))
+    assert topics.numbers("odd") == list(range(20))
+    assert not (topics.table("refused") / ".hoodie").exists()
+    letters = list((topics.folder / f"{topics.prefix}odd_dead_letters").rglob("*.parquet"))
+    assert len(letters) == 1
+
+
+def test_what_fails_in_the_tasks_of_one_table_is_of_no_matter_to_the_others(
+    spark: SparkSession, topics: Topics
+) -> None:
+    topics.make("good", "poison")
+    for name in ("good", "poison"):
+        topics.send(name, 0, 20)
+    produce(topics.broker.bootstrap_servers, topics.prefix + "poison", [(b"x", b"no JSON")])
+
+    with pytest.raises(TablesParked, match=r"poison: .*errors.mode is fail"):
+        once(spark, topics.resource(errors={"mode": "fail"}))
+
+    assert topics.numbers("good") == list(range(20))
+
+
+def test_a_table_moves_into_the_resource_and_out_of_it_again(spark: SparkSession, run: Runner, topics: Topics) -> None:
+    topics.make("moves")
+    topics.send("moves", 0, 30)
+    topic = topics.prefix + "moves"
+    alone: dict[str, Any] = {
+        "tables": None,
+        "source": {"kafka": {"bootstrapServers": topics.broker.bootstrap_servers, "topics": [topic]}},
+    }
+
+    def own(name: str, **table: Any) -> BucketIngest:
+        path = {"path": str(topics.table("moves")), "recordKey": ["id"], "index": {"buckets": 4}, **table}
+        return topics.resource(name=name, table=path, **alone)
+
+    run.once(own("orders"))
+    topics.send("moves", 30, 30)
+    progress = once(spark, topics.resource(tables={"overrides": [{"topics": topic, "table": {"pipeline": "orders"}}]}))
+    assert progress.rows == 30
+    assert topics.numbers("moves") == list(range(60))
+
+    topics.send("moves", 60, 30)
+    assert run.once(own("elsewhere", pipeline="orders")).rows == 30
+    assert topics.numbers("moves") == list(range(90))
+
+
+def test_kills_lose_and_double_no_row(topics: Topics, tmp_path: Path) -> None:
+    """Every table appends: a row that came twice would be there twice."""
+    names = [f"k{number}" for number in range(8)]
+    topics.make(*names[:-1])
+    columns = {"topic": "t", "partition": "p", "offset": "o"}
+    resource = topics.resource(
+        table={"path": f"{topics.folder}/{{topic}}", "index": {"buckets": 2}},
+        spark={"driver": {"memory": "1Gi"}, "executor": {"memory": "1Gi"}},
+    ).to_document(defaults=False)
+    resource["spec"]["source"]["kafka"]["columns"] = columns
+    resource["spec"]["table"].pop("recordKey", None)
+    file = tmp_path / "lake.yaml"
+    file.write_text(json.dumps(resource))
+    sent = dict.fromkeys(names, 0)
+
+    def send(name: str, count: int) -> None:
+        topics.send(name, sent[name], count)
+        sent[name] += count
+
+    def has(count: int) -> Callable[[], bool]:
+        def reached() -> bool:
+            tables = [
+                path
+                for path in topics.folder.glob(f"{topics.prefix}k?")
+                if list(path.glob(".hoodie/timeline/*.deltacommit"))
+            ]
+            return len(tables) >= count
+
+        return reached
+
+    for kill in range(3):
+        for name in names[:-1]:
+            send(name, 200)
+        with CommandProcess("run", file, log=tmp_path / f"{kill}.log") as process:
+            process.wait_until(has(2 + 2 * kill))
+            process.signal(signal.SIGKILL)
+            process.wait()
+    topics.make(names[-1])
+    send(names[-1], 10)
+    with CommandProcess("run", file, "--once", log=tmp_path / "last.log") as process:
+        assert process.wait() == 0, process.output
+    for name in names:
+        assert topics.numbers(name) == list(range(sent[name])), name

@@ -1,0 +1,118 @@
+"""The stages of a job that writes many tables, run without an engine: who gets which rows, and what fails for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.decode.kafka.client_options import Client
+from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.stream.source.messages import MessageDecoder
+from bucketingest.stream.tables import combined
+from bucketingest.stream.tables.combined import Answer, Stages, TableFailed, Work
+from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.bucket_writer import write_task
+from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, pack
+from support.tables.write_plans import batch, row, write_plan
+
+Rows = Mapping[str, list[dict[str, Any]] | Exception]
+
+
+def work(topic: str, plan: WritePlan, partitions: int = 1) -> Work:
+    ranges = [TopicRange(topic, number, 0, 10) for number in range(partitions)]
+    return Work(plan, cast("MessageDecoder", None), Client({}), ranges)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs the stages of works as Spark's tasks would, one after the other; rows by `topic-partition`."""
+
+    def written(works: Sequence[Work], rows: Rows, slots: int = 2) -> list[Answer]:
+        def read(wanted: TopicRange, plan: WritePlan, _: object, __: object, task: int) -> Iterator[pa.RecordBatch]:
+            found = rows.get(f"{wanted.topic}-{wanted.partition}", [])
+            if isinstance(found, Exception):
+                raise found
+            yield from pack([batch(found)] if found else [], plan, task)
+
+        monkeypatch.setattr(combined, "pack_range", read)
+        stages = Stages.of(works, slots)
+
+        def task(number: int) -> None:
+            monkeypatch.setattr(combined, "current_task", lambda: number)
+
+        packed: list[pa.RecordBatch] = []
+        for number in range(len(stages.reading)):
+            task(number)
+            packed += stages.pack([])
+        said: list[pa.RecordBatch] = []
+        order = [(name, "ascending") for name in ("unit", *SHUFFLE_ORDER)]
+        for number in range(stages.writing):
+            task(number)
+            mine = pa.Table.from_batches(packed).filter(pa.compute.field("slot") == number).sort_by(order)
+            said += stages.write(mine.to_batches())
+        return stages.answers(pa.Table.from_batches(said))
+
+    return written
+
+
+def received(answer: Answer) -> int:
+    assert isinstance(answer, list), answer
+    return sum(status.rows_received for status in answer)
+
+
+def test_each_table_gets_its_rows_and_a_report_of_each_of_its_tasks(run: Any) -> None:
+    plans = [write_plan(tasks=tasks) for tasks in (1, 3, 1)]
+    works = [work("a", plans[0], 2), work("b", plans[1]), work("c", plans[2])]
+    rows = {
+        "a-0": [row(f"a{number}") for number in range(7)],
+        "a-1": [row(f"x{number}") for number in range(4)],
+        "b-0": [row(f"b{number}", region="us") for number in range(40)],
+    }
+
+    answers = run(works, rows)
+
+    assert [received(answer) for answer in answers] == [11, 40, 0]
+    assert [sorted({status.task for status in answer}) for answer in answers] == [[0], [0, 1, 2], [0]]
+
+
+def test_what_fails_is_an_answer_about_its_own_table(run: Any) -> None:
+    works = [work(topic, write_plan(tasks=2), 2) for topic in ("a", "lost", "odd", "d")]
+    rows: dict[str, Any] = {
+        f"{topic}-{part}": [row(f"{topic}{part}{n}") for n in range(5)] for topic in "ad" for part in (0, 1)
+    }
+    rows |= {"lost-0": [row("l")], "lost-1": TopicInDoubt("nobody answers"), "odd-0": ValueError("a defect")}
+
+    first, lost, odd, last = run(works, rows)
+
+    assert (received(first), received(last)) == (10, 10)
+    assert isinstance(lost, TopicInDoubt)
+    assert str(lost) == "nobody answers"
+    assert isinstance(odd, TableFailed)
+    assert "ValueError: a defect" in str(odd)
+
+
+def test_a_table_whose_rows_cannot_be_made_writes_no_file(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def recording(batches: Any, plan: WritePlan, task: int) -> Iterator[pa.RecordBatch]:
+        opened.append(plan.table_url)
+        yield from write_task(batches, plan, task)
+
+    monkeypatch.setattr(combined, "write_task", recording)
+    bad, good = write_plan(tasks=1), write_plan(tasks=1)
+    rows = {"bad-0": [row("x")], "bad-1": ValueError("no"), "good-0": [row("y")]}
+
+    run([work("bad", bad, 2), work("good", good)], rows)
+
+    assert opened == [good.table_url]
+
+
+def test_ranges_are_spread_by_their_sizes() -> None:
+    big = Work(write_plan(tasks=1), cast("MessageDecoder", None), Client({}), [TopicRange("big", 0, 0, 1000)])
+    stages = Stages.of([big, *(work(f"t{number}", write_plan(tasks=1)) for number in range(10))], slots=1)
+
+    assert sorted(len(each) for each in stages.reading) == [1, 10]
