@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from bucketingest.spec.job_report import TablesReport
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase, Progress, ProgressObserver
+
+_KEPT_SECONDS: Final = 1.0
 
 
 class TablesBoard(ProgressBoard):
@@ -18,13 +21,28 @@ class TablesBoard(ProgressBoard):
         self._of_tables: dict[str, ProgressBoard] = {}
         self.report: Callable[[], TablesReport | None] = lambda: None
         """Says how the tables are."""
+        self._sum: tuple[float, Progress] | None = None
 
     def table(self, topic: str) -> ProgressBoard:
         """The board of a topic's table."""
         return self._of_tables.setdefault(topic, ProgressBoard(self._observers))
 
+    def refresh(self) -> None:
+        """The next snapshot is of that moment."""
+        self._sum = None
+
     def snapshot(self) -> Progress:
-        """The sum of all tables; the lag and the age of the last commit are those of the worst and of the newest."""
+        """The sum of all tables, up to a second old: a thousand are added up. The lag and the age of the last commit
+        are those of the worst and of the newest.
+        """
+        now, known = self._forward(), self._sum
+        if known is not None and now - known[0] < _KEPT_SECONDS:
+            return known[1]
+        summed = self._summed()
+        self._sum = now, summed
+        return summed
+
+    def _summed(self) -> Progress:
         own, each = super().snapshot(), [board.snapshot() for board in tuple(self._of_tables.values())]
         if not each:
             return own

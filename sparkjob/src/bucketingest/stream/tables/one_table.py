@@ -217,6 +217,7 @@ class OneTable:
             wanted = within(wanted, left, {**topic_ids(position), self.topic: now.id})
         ranges = ranges_of(wanted, self.topic, now.begins)
         if not ranges and opened.replay is None:
+            self.trouble = None
             return
         self._range, self._read_at = wanted, None
         rows = self._rows(wanted)

@@ -268,6 +268,7 @@ class RunningTables:
                 log.warning("a table could not be closed", extra={"reason": str(error)})
         self._pool.shutdown(wait=False)
         self._look.close()
+        self._board.refresh()
 
     def _report(self, known: _Known) -> TableReport:
         table, now = known.table, known.table.board.snapshot()
