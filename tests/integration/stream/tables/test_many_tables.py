@@ -110,7 +110,7 @@ def test_trouble_of_one_table_parks_it_and_the_others_go_on(spark: SparkSession,
     produce(topics.broker.bootstrap_servers, topics.prefix + "odd", [(b"x", b"no JSON")])
     overrides = [{"topics": ".*refused", "table": {"recordKey": ["no_such_column"]}}]
 
-    with pytest.raises(TablesParked, match=r"1 of 3 tables are parked: .*refused: .*no_such_column"):
+    with pytest.raises(TablesParked, match=r"(?s)1 of 3 tables are parked: .*refused: .*no_such_column"):
         once(spark, topics.resource(tables={"overrides": overrides}))
 
     assert topics.numbers("good") == list(range(20))
@@ -128,7 +128,7 @@ def test_what_fails_in_the_tasks_of_one_table_is_of_no_matter_to_the_others(
         topics.send(name, 0, 20)
     produce(topics.broker.bootstrap_servers, topics.prefix + "poison", [(b"x", b"no JSON")])
 
-    with pytest.raises(TablesParked, match=r"poison: .*errors.mode is fail"):
+    with pytest.raises(TablesParked, match=r"(?s)poison: .*errors.mode is fail"):
         once(spark, topics.resource(errors={"mode": "fail"}))
 
     assert topics.numbers("good") == list(range(20))

@@ -71,7 +71,7 @@ class Brokers:
 
     def ids(self) -> dict[str, str]:
         """The id of each topic that there is, the source's or not; "" if the brokers give none."""
-        text = self._asked(lambda admin: str(self._answer(admin.listTopics().namesToListings()).values().toString()))
+        text = self._asked(lambda admin: str(self._answer(admin.listTopics().namesToListings()).toString()))
         return {name: "" if id_ == _NO_ID else id_ for name, id_ in _LISTED.findall(text)}
 
     def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
