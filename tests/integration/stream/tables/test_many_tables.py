@@ -128,7 +128,7 @@ def test_what_fails_in_the_tasks_of_one_table_is_of_no_matter_to_the_others(
         topics.send(name, 0, 20)
     produce(topics.broker.bootstrap_servers, topics.prefix + "poison", [(b"x", b"no JSON")])
 
-    with pytest.raises(TablesParked, match=r"(?s)poison: .*errors.mode is fail"):
+    with pytest.raises(TablesParked, match=r"(?s)poison: 1 rows cannot be written"):
         once(spark, topics.resource(errors={"mode": "fail"}))
 
     assert topics.numbers("good") == list(range(20))
@@ -164,7 +164,7 @@ def test_kills_lose_and_double_no_row(topics: Topics, tmp_path: Path) -> None:
     topics.make(*names[:-1])
     columns = {"topic": "t", "partition": "p", "offset": "o"}
     resource = topics.resource(
-        table={"path": f"{topics.folder}/{{topic}}", "index": {"buckets": 2}},
+        table={"path": f"{topics.folder}/{{topic}}", "recordKey": ["id"], "index": {"buckets": 2}},
         spark={"driver": {"memory": "1Gi"}, "executor": {"memory": "1Gi"}},
     ).to_document(defaults=False)
     resource["spec"]["source"]["kafka"]["columns"] = columns
