@@ -242,11 +242,13 @@ class OneTable:
         begins = {} if self._now is None else self._now.begins
         return read_ranges(self._shared.session, kafka, ranges_of(wanted, self.topic, begins))
 
-    def _write(self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client) -> list[WriteStatus]:
+    def _write(
+        self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client, _: int
+    ) -> list[WriteStatus]:
         """As `write_topics`, together with other tables."""
         assert self._range is not None, "it is planned"
         ranges = ranges_of(self._range, self.topic, {} if self._now is None else self._now.begins)
-        if plan.is_global:  # it needs a shuffle more than others
+        if plan.is_global or plan.emptied:  # they need more than others: a shuffle, deletes of what is there
             self._shared.gathering.withdraw(self.topic)
             return write_ranges(rows.sparkSession, ranges, plan, decoder, client)
         statuses = self._shared.gathering.submit(self.topic, Work(plan, decoder, client, ranges))
