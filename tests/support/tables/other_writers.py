@@ -183,10 +183,10 @@ def _plan(table: TestTable, instant: Instant) -> bytes | None:
     return table.storage.get(path_of(Instant(instant.request_time, requested, State.REQUESTED)))
 
 
-def roll_back_completed(table: TestTable, instant: str) -> None:
+def roll_back_completed(table: TestTable, instant: str, action: str = DELTA_COMMIT) -> None:
     """What Hudi's EAGER writer does to an instant that completed during its rollback."""
     time = next_time(table)
-    plan = RollbackPlan(instant, DELTA_COMMIT, ())
+    plan = RollbackPlan(instant, action, ())
     content = RollbackMetadata(time, plan).encode(table.storage.absolute)
     complete(table.storage, time, next_time(table, time), content, ROLLBACK)
 

@@ -10,6 +10,7 @@ from typing import Self
 from bucketingest.hudi.errors import InstantExists, TimelineError
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.timeline.instant import (
+    CLEAN,
     COMMIT,
     COMPACTION,
     DELTA_COMMIT,
@@ -41,7 +42,7 @@ class Timeline:
     @classmethod
     def of_file_names(cls, names: Iterable[str]) -> Self:
         """The timeline of these file names (no directories); of one instant's files the latest state counts, of two
-        completed files the first.
+        completed files the first, but of a clean's the last: it may have deleted files again.
         """
         return cls._of(tuple(names))
 
@@ -50,7 +51,8 @@ class Timeline:
     def _of(cls, names: tuple[str, ...]) -> Self:
         latest: dict[tuple[str, str], Instant] = {}
         for instant in filter(None, map(Instant.try_parse, names)):
-            if latest.setdefault(instant.key, instant).rank < instant.rank:
+            known = latest.setdefault(instant.key, instant)
+            if known.rank < instant.rank or (known.rank == instant.rank and instant.action == CLEAN):
                 latest[instant.key] = instant
         return cls(tuple(sorted(latest.values(), key=lambda instant: (instant.request_time, instant.action))))
 

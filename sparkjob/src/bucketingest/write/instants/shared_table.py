@@ -19,7 +19,7 @@ from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.schema import AvroSchema
 from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, RESTORE, ROLLBACK, Instant
+from bucketingest.hudi.timeline.instant import CLEAN, DELTA_COMMIT, REPLACE_COMMIT, RESTORE, ROLLBACK, Instant
 from bucketingest.hudi.timeline.overtaking import completed_cleans
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.write.errors import ColumnsChanged, PositionLost
@@ -51,7 +51,7 @@ class SharedTable:
         self._rollbacks: frozenset[str] = frozenset()
         self._removals: frozenset[Instant] = frozenset()
         self._looked: set[str] | None = None
-        """Request times of the compactions and cleans that were looked at."""
+        """Names of the compactions and cleans that were looked at."""
         self._first_active, self._newest_seen = "", ""
         self._oldest_write: str | None = None
         self._oldest = ""
@@ -82,7 +82,9 @@ class SharedTable:
         gone -= archived_completion_times(self._storage, gone).keys()  # what hides them leaves with the next archival
         ignored = self._rollbacks | frozenset(self._own_rollbacks)
         named = rollback_targets(self._storage, timeline, ignored) if _times(timeline, ROLLBACK) - ignored else set()
-        gone |= (named & self._known) | self._look(timeline, named)
+        # A compaction may be complete under the time of an attempt that was rolled back; a write never is.
+        writes = {each.request_time for each in timeline.completed_commits if each.action == DELTA_COMMIT}
+        gone |= (named & self._known & writes) | self._look(timeline, named)
         if gone:
             raise PositionLost(
                 f"{self._storage.url}: another writer removed completed instants from the table: "

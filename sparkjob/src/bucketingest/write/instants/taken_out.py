@@ -87,31 +87,40 @@ def look(
 ) -> set[str]:
     """Mark what other writers took from the pipeline since the last look; returns its instants that are marked by it.
 
-    `looked`: request times of the compactions and cleans that were looked at before; becomes those that the next look
-    has to know. `named`: those that rollbacks on the timeline name. `archived`: what was archived since, so that nobody
-    could look at it on the timeline. `cleans`: on the timeline.
+    `looked`: names (see `_name`) of the compactions and cleans that were looked at before; becomes those that the next
+    look has to know. `named`: those that rollbacks on the timeline name. `archived`: what was archived since, so that
+    nobody could look at it on the timeline. `cleans`: on the timeline.
     """
     gone = mark_rolled_back(storage, journal, timeline, named)
-    unseen = [each for each in cleans if each.request_time not in looked]
+    unseen = [each for each in cleans if _name(each) not in looked]
     new = timeline.compactions - looked
     gone |= _audit(storage, journal, timeline, plans_of(storage, new), plans_of_cleans(storage, unseen))
-    seen = {*looked, *new, *(each.request_time for each in unseen)}
+    seen = {*looked, *new, *map(_name, unseen)}
     for services in archived:
-        found = [each for each in services if each.instant.request_time not in seen]
+        found = [each for each in services if _name(each.instant) not in seen]
         rollbacks = (each.metadata for each in found if each.instant.action == ROLLBACK)
         named = {time for content in rollbacks for time in rolled_back_instants(content, "history: a rollback")}
         gone |= mark_rolled_back(storage, journal, timeline, named)
         plans, old_cleans = _plans(found)
         gone |= _audit(storage, journal, timeline, plans, old_cleans, are_archived=True)
         new |= plans.keys()
-        seen |= {*plans, *(each.request_time for each in old_cleans)}
-    oldest = format_time(parse_time(max(seen)) - LOOKS_BACK) if seen else ""
-    on_timeline = timeline.compactions | {each.request_time for each in cleans}
+        seen |= {*plans, *map(_name, old_cleans)}
+    newest = max((each.partition("_")[0] for each in seen), default="")
+    oldest = format_time(parse_time(newest) - LOOKS_BACK) if newest else ""
+    on_timeline = timeline.compactions | set(map(_name, cleans))
     kept = {time for time in seen if time >= oldest or time in on_timeline}
     journal.mark_audited(new & kept, looked - kept)
     looked.clear()
     looked.update(kept)
     return gone
+
+
+def _name(service: Instant) -> str:
+    """A clean with its completion time: one that was paused may complete, and delete, after another process has
+    completed it. Else the request time.
+    """
+    done = service.completion_time if service.action == CLEAN else None
+    return f"{service.request_time}_{done}" if done else service.request_time
 
 
 def _plans(services: Iterable[ArchivedService]) -> tuple[dict[str, CompactionPlan], dict[Instant, CleanPlan]]:

@@ -99,6 +99,8 @@ class TableWatch:
                 if requested < each.completion_time < done:
                     yield f"{requested} replaces file groups as of {done}: {each.request_time} completed in between"
             return
+        if not is_own(self._table.creators.get(f"{TIMELINE}{requested}.{action}.requested", "")):
+            return
         for time in instants.plans:
             path = f"{TIMELINE}{time}.compaction.requested"
             if requested < time < done and is_own(self._table.creators.get(path, "")):

@@ -11,8 +11,8 @@ from bucketingest.hudi.errors import UnsupportedTable
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State
-from bucketingest.hudi.timeline.timeline import complete, path_of
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, Instant, State
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, path_of
 from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
@@ -28,6 +28,7 @@ from support.tables.other_writers import (
     commit,
     foreign_commit,
     later,
+    roll_back_completed,
     schedule_compaction,
     switch_on_metadata_table,
     upgrade_table,
@@ -99,6 +100,19 @@ def test_a_pending_rollback_that_names_the_instant_is_finished_before_its_rows_a
     attempt.run(offsets(0, 2), ROWS)
     assert table.visible_keys() == KEYS
     assert table.leftovers() == []
+
+
+def test_a_compaction_that_is_complete_at_its_second_try_is_no_loss(table: TestTable) -> None:
+    table.attempt().run(offsets(0, 2), ROWS)
+    time = schedule_compaction(table)
+    roll_back_completed(table, time, COMPACTION)  # its first try seemed to be dead; its plan stays
+    create_inflight(table.storage, time, COMPACTION)
+    complete(table.storage, time, later(table.timeline().newest_time or ""), CommitMetadata({}).encode(), COMMIT)
+    undecided = FlakyStorage(table.storage, lambda path: path.endswith("/decision"))
+    with pytest.raises(StorageUnavailable):
+        table.attempt(undecided).run(offsets(2, 3), [row("k9")])
+    assert "all its rows are in storage" in table.attempt().start.reason
+    assert "k9" in table.visible_keys()
 
 
 def test_an_instant_that_was_rolled_back_between_two_attempts_is_written_again(table: TestTable) -> None:

@@ -84,6 +84,20 @@ def test_rows_that_were_deleted_while_no_attempt_ran_are_ingested_again_by_the_n
     assert "k2" in table.visible_keys()
 
 
+def test_a_clean_that_is_completed_a_second_time_may_have_deleted_again(table: TestTable, attempt: Attempt) -> None:
+    clean = plan_clean(table, "eu")
+    delete(table, "eu")
+    finish_clean(table, clean)  # by another process, as its own was away for a day
+    attempt.run(*SECOND)
+    delete(table, "eu")
+    finish_clean(table, clean)
+    with pytest.raises(PositionLost, match="their rows are ingested again"):
+        attempt.run(*THIRD)
+    table.attempt().go_on(SECOND, THIRD)
+    assert set(table.visible_keys()) == {"k1", "k2", "k3", "k4"}
+    assert table.attempt().start.verdict is StartVerdict.IN_STEP, "once"
+
+
 def test_rows_that_were_deleted_before_their_commit_are_ingested_again(table: TestTable, attempt: Attempt) -> None:
     def clean() -> None:
         time = plan_clean(table, "eu")
