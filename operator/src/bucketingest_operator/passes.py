@@ -172,9 +172,10 @@ class Passes:
             uid = await self._polls.take()
             try:
                 resource, memory = self._inventory.get(uid), self._memories.get(uid)
-                if resource is not None and memory is not None and self.may_act(resource.namespace):
-                    memory.talk = await self._observer.ask(resource, memory.talk)
-                    self._queue.add(uid)
+                if resource is not None and memory is not None:
+                    if is_ours := self.may_act(resource.namespace):
+                        memory.talk = await self._observer.ask(resource, memory.talk)
+                    self._queue.add(uid, 0 if is_ours else NOT_OURS_SECONDS)
             except Exception:
                 log.exception("a driver could not be asked", extra={"uid": uid})
                 self._polls.add(uid, BACKOFF_CAP)

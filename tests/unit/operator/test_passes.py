@@ -189,6 +189,32 @@ def test_what_is_due_while_another_acts_stays_due(monkeypatch: pytest.MonkeyPatc
     asyncio.run(run())
 
 
+def test_a_driver_that_is_to_be_asked_while_another_acts_is_asked_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes_module, "NOT_OURS_SECONDS", 0.01)
+
+    async def run() -> None:
+        queue, leads, asked = WorkQueue(), iter([True, False]), asyncio.Event()
+        inventory = Inventory(queue.add, lambda _uid: None)
+        inventory.take(_body("one", "ingest"))
+
+        async def ask(*_: object) -> None:
+            asked.set()
+
+        observer = cast(Observer, SimpleNamespace(must_ask=lambda *_: True, ask=ask))
+        metrics = PassMetrics(lambda _seconds: None, lambda: None)
+        api = cast(Api, _NoObjects())
+        passes = Passes(
+            api, inventory, observer, queue, acts_in=lambda _: next(leads, True), metrics=metrics, restarts_max=10
+        )
+        workers = [asyncio.create_task(each) for each in (passes.work(), passes.poll())]
+        async with asyncio.timeout(60):
+            await asked.wait()
+        for each in workers:
+            each.cancel()
+
+    asyncio.run(run())
+
+
 def test_drivers_that_accept_and_never_answer_do_not_delay_the_restart_of_another_tenants() -> None:
     async def run() -> None:
         silent = socket.create_server(("127.0.0.1", 0), backlog=SILENT)  # nobody accepts: only the kernel answers
