@@ -19,6 +19,10 @@ _PRIMITIVES: Final = frozenset(["boolean", "int", "long", "float", "double", "st
 _COMPLEX: Final = frozenset(["record", "enum", "fixed", "array", "map"])
 _NULLS: Final = ("null", {"type": "null"})
 _SCALE_MAX: Final = 38
+_LEVELS_MAX: Final = 100
+"""Records, arrays and maps inside each other: all that reads a schema calls itself for each."""
+_TYPES_MAX: Final = 10_000
+"""Types, each counted wherever it is used: one that is named twice in the next, and so on, doubles with each level."""
 
 
 class UnreadableSchema(Exception):
@@ -67,7 +71,29 @@ def _read(text: str, names: _Names) -> AvroRecord:
         raise UnreadableSchema("is no Avro schema") from error
     if not isinstance(written, dict) or written["type"] != "record":
         raise UnreadableSchema("is not a record")
+    types, levels = _size(written, {})
+    if levels > _LEVELS_MAX:
+        raise UnreadableSchema(f"has {levels} levels, and not more than {_LEVELS_MAX} are read")
+    if types > _TYPES_MAX:
+        raise UnreadableSchema(f"has {types} types, named ones written out, and not more than {_TYPES_MAX} are read")
     return written
+
+
+def _size(schema: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Types in it, and levels. `known`: of those that were looked at; one that is inside itself counts once there."""
+    if isinstance(schema, list):
+        sizes = [_size(each, known) for each in schema]
+        return sum(types for types, _ in sizes), max((levels for _, levels in sizes), default=0)
+    if not isinstance(schema, dict):
+        return 1, 0
+    if id(schema) in known:
+        return known[id(schema)]
+    known[id(schema)] = 1, 0
+    inside = [field["type"] for field in schema["fields"]] if schema["type"] == "record" else []
+    inside += [schema[key] for key in ("items", "values") if schema["type"] in ("array", "map") and key in schema]
+    types, levels = _size(inside, known)
+    known[id(schema)] = types + 1, levels + bool(inside)
+    return known[id(schema)]
 
 
 class _Names:

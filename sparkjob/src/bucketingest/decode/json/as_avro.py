@@ -35,13 +35,16 @@ def columns_text(together: str) -> str:
     try:
         documents = {name: json.loads(each) for name, each in json.loads(together).items()}
         found = _Reading(documents).type({"$ref": "#"}, "", frozenset())
-    except (ValueError, RecursionError) as error:
+        made = json.dumps(found)
+    except RecursionError as error:
+        raise UnreadableSchema("has more levels than can be read") from error
+    except ValueError as error:
         raise UnreadableSchema("is no JSON") from error
     except (TypeError, AttributeError, KeyError, IndexError) as error:
         raise UnreadableSchema("is no JSON Schema") from error
     if found["type"] != "record":
         raise UnreadableSchema("is no JSON Schema of an object with properties")
-    return json.dumps(found)
+    return made
 
 
 class _Reading:

@@ -113,6 +113,8 @@ def columns_text(descriptors: str, name: str) -> str:
         return json.dumps(as_avro(read_message(descriptors, name, leaves_out=True)))
     except UnreadableDescriptors as error:
         raise UnreadableSchema(str(error)) from error
+    except RecursionError as error:
+        raise UnreadableSchema("has more levels than can be read") from error
 
 
 @lru_cache(256)
