@@ -64,3 +64,10 @@ def test_an_option_may_come_from_the_environment(
     ended = command("run", resource_file)
     assert ended.code == ExitCode.BAD_INPUT
     assert "'soon' is not a duration" in ended.err
+
+
+@pytest.mark.parametrize("text", ["0s", "500ms"])
+def test_a_statement_of_an_audit_has_a_limit(command: Command, resource_file: Path, text: str) -> None:
+    ended = command("audit", resource_file, "--against", "postgres://u@db/shop", "--statement-timeout", text)
+    assert ended.code == ExitCode.BAD_INPUT
+    assert f"--statement-timeout: {text} is too short; it is one second or more" in ended.err

@@ -44,12 +44,15 @@ def audit(
     """
     from bucketingest.cli.audit.command import Asked, audit_file
     from bucketingest.cli.audit.source import Load
+    from bucketingest.cli.errors import BadOption
     from bucketingest.cli.options import duration
 
     seconds = {
         name: duration(f"--{name}", text).total_seconds()
         for name, text in {"pause": pause, "statement-timeout": statement_timeout, "settle": settle}.items()
     }
+    if seconds["statement-timeout"] < 1:
+        raise BadOption(f"--statement-timeout: {statement_timeout} is too short; it is one second or more")
     load = Load(range_rows, seconds["pause"], seconds["statement-timeout"])
     names = tuple(filter(None, (columns or "").split(",")))
     audit_file(file, Asked(against, table, names, load, seconds["settle"]), as_json=as_json)
