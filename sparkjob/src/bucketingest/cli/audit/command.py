@@ -157,10 +157,9 @@ def _shown(report: Report) -> str:
     ]
     if report.left_out:
         lines.append(f"not compared: {', '.join(report.left_out)}")
-    if report.changing:
-        lines.append(f"{report.changing} keys changed in the source all the while: not judged")
+    judged = f", but for {report.changing} keys that changed all the while: not judged" if report.changing else ""
     if report.is_equal:
-        return "\n".join([*lines, "equal"])
+        return "\n".join([*lines, f"equal{judged}"])
     lines += report.keys
     if (count := report.missing + report.extra + report.different) > len(report.keys):
         lines.append(f"and {count - len(report.keys)} keys more")
@@ -168,5 +167,7 @@ def _shown(report: Report) -> str:
     lines += [f"differs, keys not looked for: {each}" for each in shown]
     if len(shown) < len(report.differing_ranges):
         lines.append(f"and {len(report.differing_ranges) - len(shown)} ranges more")
-    lines.append(f"DIFFERENT: {report.missing} missing, {report.extra} extra, {report.different} with other values")
+    lines.append(
+        f"DIFFERENT: {report.missing} missing, {report.extra} extra, {report.different} with other values{judged}"
+    )
     return "\n".join(lines)
