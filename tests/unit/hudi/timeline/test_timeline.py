@@ -114,6 +114,10 @@ def test_a_completion_not_after_the_request_is_refused(storage: Storage) -> None
     assert Timeline.load(storage).instants == ()
 
 
-def test_of_two_completed_files_of_an_instant_the_first_counts() -> None:
-    (instant,) = Timeline.of_file_names([f"{T1}.clean.inflight", f"{T1}_{T2}.clean", f"{T1}_{T3}.clean"]).instants
-    assert instant.completion_time == T2
+@pytest.mark.parametrize(("action", "counts"), [("rollback", T2), ("clean", T3)])
+def test_of_two_completed_files_of_an_instant_the_first_counts_but_a_clean_may_have_deleted_again(
+    action: str, counts: str
+) -> None:
+    names = [f"{T1}.{action}.inflight", f"{T1}_{T2}.{action}", f"{T1}_{T3}.{action}"]
+    (instant,) = Timeline.of_file_names(names).instants
+    assert instant.completion_time == counts

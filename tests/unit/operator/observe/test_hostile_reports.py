@@ -29,6 +29,8 @@ from bucketingest.spec.job_report import (
     ServicesReport,
     SourceReport,
     StateReport,
+    TableReport,
+    TablesReport,
     UnknownColumn,
 )
 from bucketingest_operator.counts import Counts
@@ -84,6 +86,26 @@ _WHOLE: Final = report(
         problem="away",
         open_transaction_seconds=1,
         open_transaction="t-0",
+    ),
+    tables=TablesReport(
+        known=1,
+        open=0,
+        parked=1,
+        gone=0,
+        worst=(
+            TableReport(
+                topic="t",
+                table="s3://lake/t",
+                state="parked",
+                reason="why",
+                failures=1,
+                again_seconds=2,
+                lag=LagReport(offsets=9, seconds=5),
+                rows=1,
+                commits=1,
+                last_commit_seconds=3,
+            ),
+        ),
     ),
 ).model_dump(mode="json", by_alias=True)
 
