@@ -60,7 +60,7 @@ class Options:
         lease_name: Its name.
         settings: How jobs' pods are made.
         restarts_max: Planned restarts at the same time.
-        webhook: None: there is none.
+        webhook: None: without one.
     """
 
     namespaces: tuple[str, ...]

@@ -51,9 +51,9 @@ def messages_here(commit_interval: timedelta | None) -> int:
 def write_topics(
     rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client, few: int
 ) -> list[WriteStatus]:
-    """Read and write the messages that Spark would read, whoever does it to the same bytes: up to `few` of them this
-    process. Raises TopicInDoubt, before
-    anything is written, UnknownSchemaIds, InstantAborted, and as `write_micro_batch`.
+    """Read and write the messages that Spark would read: up to `few` of them in this process, else in tasks. The bytes
+    are the same. Raises TopicInDoubt, before anything is written, UnknownSchemaIds, InstantAborted, and as
+    `write_micro_batch`.
     """
     ranges = ranges_of(rows)
     if not ranges:

@@ -248,7 +248,7 @@ class OneTable:
         """As `write_topics`, together with other tables."""
         assert self._range is not None, "it is planned"
         ranges = ranges_of(self._range, self.topic, {} if self._now is None else self._now.begins)
-        if plan.is_global or plan.emptied:  # they need more than others: a shuffle, deletes of what is there
+        if plan.is_global:  # it needs a shuffle more than others
             self._shared.gathering.withdraw(self.topic)
             return write_ranges(rows.sparkSession, ranges, plan, decoder, client)
         statuses = self._shared.gathering.submit(self.topic, Work(plan, decoder, client, ranges))

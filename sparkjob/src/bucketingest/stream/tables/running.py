@@ -139,7 +139,7 @@ class RunningTables:
                 if self._turn():
                     self._end()
                     return True
-                self._stop.wait(_POLL_SECONDS) if not self._stop.is_set() else time.sleep(_POLL_SECONDS)
+                time.sleep(_POLL_SECONDS)
         except BaseException as error:
             self._end()
             if isinstance(error, JvmGone):
