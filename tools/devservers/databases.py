@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -15,20 +14,19 @@ from typing import Final, Self, TypedDict
 from typing_extensions import override
 
 from devservers.locations import require
-from devservers.process import Server, ServerError, ServerProcess, free_ports, that_dies_with_parent
+from devservers.process import CrashableServer, ServerError, ServerProcess, free_ports, that_dies_with_parent
 
 START_TIMEOUT_S: Final = 60.0
 _SOMEBODY: Final = 1000
 """Any user but root."""
 
 
-class Database(Server):
+class Database(CrashableServer):
     """One server. After `kill`, `start` brings it back on the same port with what was committed."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="bucketingest-db-"))
+        super().__init__(Path(tempfile.mkdtemp(prefix="bucketingest-db-")))
         self.port = free_ports(1)[0]
-        self._process: ServerProcess | None = None
 
     @property
     @abstractmethod
@@ -46,9 +44,6 @@ class Database(Server):
     @abstractmethod
     def _command(self) -> list[str]: ...
 
-    @abstractmethod
-    def _answers(self) -> bool: ...
-
     @override
     def start(self) -> Self:
         """Start, and wait until it answers.
@@ -60,21 +55,8 @@ class Database(Server):
         if not self._data.exists():
             self._make()
         name = type(self).__name__
-        self._process = ServerProcess(name, self._command(), log=self.folder / "log", environment=_libraries())
-        self._process.wait_until(self._answers, timeout_s=START_TIMEOUT_S)
-        return self
-
-    @override
-    def stop(self) -> None:
-        """End it, and delete its files."""
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def kill(self) -> None:
-        """End it as a crash would."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
+        process = ServerProcess(name, self._command(), log=self.folder / "log", environment=_libraries())
+        return self._run(process, timeout_s=START_TIMEOUT_S)
 
 
 class Postgres(Database):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
@@ -15,21 +12,20 @@ from typing_extensions import override
 from devservers.databases import Database, MariaDB
 from devservers.java import java_25
 from devservers.locations import require
-from devservers.process import Server, ServerProcess, free_ports
+from devservers.process import CrashableServer, ServerProcess, answers, free_ports
 
 START_TIMEOUT_S: Final = 120.0
 
 
-class DebeziumServer(Server):
+class DebeziumServer(CrashableServer):
     """One connector. After `kill`, `start` goes on where it was, or a little before: it sends some events again."""
 
     def __init__(
         self, database: Database, bootstrap_servers: str, *, prefix: str, settings: Mapping[str, str] | None = None
     ) -> None:
         """`prefix`: of its topics. `settings`: of Debezium, beside what the connection needs."""
-        self.folder = Path(tempfile.mkdtemp(prefix="bucketingest-debezium-"))
+        super().__init__(Path(tempfile.mkdtemp(prefix="bucketingest-debezium-")))
         self._port = free_ports(1)[0]
-        self._process: ServerProcess | None = None
         self._settings = {
             "quarkus.http.host": "127.0.0.1",
             "quarkus.http.port": str(self._port),
@@ -71,28 +67,11 @@ class DebeziumServer(Server):
             *(str(java), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
             *("-cp", f"{config}:{home}/*:{home}/lib/*", "io.debezium.server.Main"),
         ]
-        self._process = ServerProcess("Debezium", command, log=self.log)
-        self._process.wait_until(self._answers, timeout_s=START_TIMEOUT_S)
-        return self
+        return self._run(ServerProcess("Debezium", command, log=self.log), timeout_s=START_TIMEOUT_S)
 
     @override
-    def stop(self) -> None:
-        """End it; what it knows of its place goes too."""
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def kill(self) -> None:
-        """End it as a crash would."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
-
     def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/q/health/ready", timeout=5):
-                return True
-        except (urllib.error.URLError, OSError):
-            return False
+        return answers(f"http://127.0.0.1:{self._port}/q/health/ready")
 
 
 def _of_postgres(prefix: str) -> dict[str, str]:

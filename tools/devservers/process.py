@@ -6,11 +6,14 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from typing_extensions import override
 
 LOG_TAIL_BYTES = 2000
 
@@ -120,6 +123,44 @@ def free_ports(count: int, *, host: str = "127.0.0.1") -> list[int]:
     finally:
         for one in sockets:
             one.close()
+
+
+class CrashableServer(Server):
+    """A server of one process with a folder of its own, which can be ended as a crash would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        """What it keeps; it goes with `stop`."""
+        self._process: ServerProcess | None = None
+
+    def _run(self, process: ServerProcess, *, timeout_s: float) -> Self:
+        """Wait until it answers. Raises ServerError."""
+        self._process = process
+        process.wait_until(self._answers, timeout_s=timeout_s)
+        return self
+
+    @abstractmethod
+    def _answers(self) -> bool: ...
+
+    @override
+    def stop(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End it as a crash would. Its folder stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+
+def answers(url: str) -> bool:
+    """Whether a server answers this address with success."""
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except OSError:  # also what urllib raises
+        return False
 
 
 def that_dies_with_parent(command: Sequence[str]) -> list[str]:

@@ -1,9 +1,7 @@
 """A real schema registry on 127.0.0.1 for tests: Apicurio with Confluent's API, everything in memory."""
 
 import json
-import shutil
 import tempfile
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
@@ -13,19 +11,18 @@ from typing import Any, Self
 from typing_extensions import override
 
 from devservers.locations import require
-from devservers.process import Server, ServerProcess, free_ports
+from devservers.process import CrashableServer, ServerProcess, answers, free_ports
 
 START_TIMEOUT_S = 120.0
 
 
-class SchemaRegistry(Server):
+class SchemaRegistry(CrashableServer):
     """One registry. Use it as a context manager; `kill` makes it one that is down, and `start` an empty one."""
 
     def __init__(self, *, host: str = "127.0.0.1", heap: str = "256m") -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="bucketingest-registry-"))
+        super().__init__(Path(tempfile.mkdtemp(prefix="bucketingest-registry-")))
         self._host, self._heap = host, heap
         self._port = free_ports(1, host=host)[0]
-        self._process: ServerProcess | None = None
 
     @property
     def url(self) -> str:
@@ -65,25 +62,9 @@ class SchemaRegistry(Server):
             "-jar",
             str(next(jars.glob("apicurio-registry-app-*-runner.jar"))),
         ]
-        self._process = ServerProcess("schema registry", command, log=self._folder / "registry.log")
-        self._process.wait_until(self._answers, timeout_s=START_TIMEOUT_S)
-        return self
+        process = ServerProcess("schema registry", command, log=self.folder / "registry.log")
+        return self._run(process, timeout_s=START_TIMEOUT_S)
 
     @override
-    def stop(self) -> None:
-        """End it and delete its log."""
-        self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def kill(self) -> None:
-        """End it as a crash would, with all it had."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
-
     def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.url}/subjects", timeout=5):
-                return True
-        except (urllib.error.URLError, OSError):
-            return False
+        return answers(f"{self.url}/subjects")
