@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 import threading
+import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -114,6 +117,66 @@ def test_whoever_asks_for_metrics_often_keeps_no_other_waiting(monkeypatch: pyte
     finally:
         goes_on.set()
     assert len(asked) == 1
+
+
+async def ask(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1000)
+    writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+    return reader, writer
+
+
+def test_metrics_that_nobody_reads_are_kept_twice_at_most_and_whoever_reads_gets_them() -> None:
+    size, most = 4_000_000, 0
+
+    async def story() -> None:
+        nonlocal most
+        async with (
+            asyncio.timeout(60),
+            serving("127.0.0.1:0", lambda: bytearray(size), lambda: True, lambda: True) as port,
+        ):
+            tracemalloc.start()
+            silent = []
+            for _ in range(20):
+                silent.append(await ask(port))
+                assert (await silent[-1][0].readline()).startswith(b"HTTP/1.0 200")
+            most = tracemalloc.get_traced_memory()[1]
+            reader, writer = await ask(port)
+            assert (await reader.read()).endswith(bytes(size))
+            for _, each in [*silent, (reader, writer)]:
+                each.close()
+
+    try:
+        asyncio.run(story())
+    finally:
+        tracemalloc.stop()
+    assert most < 3.5 * size
+
+
+def test_who_does_not_read_metrics_is_left_after_a_while_and_fills_no_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(http_server, "_SENDING_SECONDS", 0.1)
+    size = 20_000_000
+
+    async def story() -> None:
+        async with (
+            asyncio.timeout(60),
+            serving("127.0.0.1:0", lambda: bytearray(size), lambda: True, lambda: True) as port,
+        ):
+            before = asyncio.all_tasks()
+            reader, writer = await ask(port)
+            assert (await reader.readline()).startswith(b"HTTP/1.0 200")
+            await asyncio.gather(*(asyncio.all_tasks() - before), return_exceptions=True)
+            with suppress(ConnectionError):
+                assert len(await reader.read()) < size
+            writer.close()
+            reader, writer = await ask(port)
+            assert (await reader.readline()).startswith(b"HTTP/1.0 200")
+            writer.close()
+            await asyncio.gather(*(asyncio.all_tasks() - before), return_exceptions=True)
+
+    asyncio.run(story())
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 def test_accepting_leaves_the_event_loop_to_others() -> None:

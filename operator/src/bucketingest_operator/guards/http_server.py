@@ -23,6 +23,10 @@ log = logging.getLogger(__name__)
 CONNECTIONS_MAX: Final = 64
 _HANDSHAKE_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 1.0
+_TEXTS_MAX: Final = 2
+_PIECE: Final = 64 * 1024
+_SENDING_SECONDS: Final = 10.0
+"""So long whoever asks for metrics may read them: as long as Prometheus waits."""
 
 
 def split_address(listen: str) -> tuple[str, int]:
@@ -44,21 +48,25 @@ def serving(
         ready: Whether everything that a decision needs is known. A standby operator is ready too.
         healthy: Whether the event loop responds.
     """
-    made: asyncio.Task[bytes | bytearray] | None = None
+    newest: asyncio.Task[bytes | bytearray] | None = None
+    wanted: Counter[asyncio.Task[bytes | bytearray]] = Counter()
 
-    def forget(_: object) -> None:
-        nonlocal made
-        made = None
-
-    async def metrics(_: web.Request) -> web.Response:
-        nonlocal made
-        if made is None:
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        nonlocal newest
+        # One text for all who ask while it is made, or whoever asks often keeps everybody else waiting. And no third
+        # one beside two that are still sent, or those who never read them would take the memory.
+        if newest is None or (newest.done() and len(wanted) < _TEXTS_MAX):
             # In a thread: a thousand resources have tens of thousands of lines, and passes must continue.
-            made = asyncio.create_task(asyncio.to_thread(metrics_text))
-            made.add_done_callback(forget)
-        # One text for all who ask meanwhile, or whoever asks often keeps everybody else waiting.
-        text = await asyncio.shield(made)
-        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+            newest = asyncio.create_task(asyncio.to_thread(metrics_text))
+        made = newest
+        wanted[made] += 1
+        try:
+            return await _send(request, await asyncio.shield(made))
+        finally:
+            wanted[made] -= 1
+            if not wanted[made]:
+                del wanted[made]
+                newest = None if newest is made and made.done() else newest
 
     def answer(condition: Callable[[], bool]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(_: web.Request) -> web.StreamResponse:
@@ -68,6 +76,21 @@ def serving(
 
     routes = [web.get("/metrics", metrics), web.get("/healthz", answer(healthy)), web.get("/readyz", answer(ready))]
     return listening(*split_address(listen), routes)
+
+
+async def _send(request: web.Request, text: bytes | bytearray) -> web.StreamResponse:
+    """Send a text in pieces, each after the other side has taken the one before: its copy is not kept for each."""
+    answer = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4, "Content-Length": str(len(text))})
+    try:
+        async with asyncio.timeout(_SENDING_SECONDS):
+            await answer.prepare(request)
+            for start in range(0, len(text), _PIECE):
+                await answer.write(memoryview(text)[start : start + _PIECE])
+            await answer.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()  # closed in order it would wait with what is not read
+    return answer
 
 
 @asynccontextmanager
