@@ -15,7 +15,7 @@ from bucketingest.spec.quantity import parse_duration
 from monitoring.alerts import ALERTS
 from monitoring.model import Alert
 from support.monitoring.alert_scenarios import SCENARIOS
-from support.monitoring.promtool import promtool, rules_file
+from support.monitoring.promtool import groups_in_order, promtool, rules_file
 from support.monitoring.scenarios.scenario import Scenario
 
 RECORDED = re.compile(r"bucketingest:\w+:\w+")
@@ -49,6 +49,7 @@ def rule_test(scenario: Scenario, folder: Path, **judged: Any) -> Path:
     document = {
         "rule_files": [str(only(scenario.alert, folder))],
         "evaluation_interval": "30s",
+        "group_eval_order": groups_in_order(),
         "tests": [
             {
                 "interval": scenario.step,

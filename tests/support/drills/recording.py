@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from support.monitoring.promtool import promtool, rules_file
+from support.monitoring.promtool import groups_in_order, promtool, rules_file
 
 LEADER = 'bucketingest_operator_leader{job="bucketingest-operator"} 1\n'
 """Of an operator that does its work, with the label that Prometheus gives what it scrapes of operators."""
@@ -62,6 +62,7 @@ def judge(recording: Recording, expected: Mapping[str, Collection[str]], folder:
     document: dict[str, Any] = {
         "rule_files": [str(rules_file())],
         "evaluation_interval": f"{STEP_SECONDS}s",
+        "group_eval_order": groups_in_order(),
         "tests": [
             {"interval": f"{STEP_SECONDS}s", "input_series": recording.values(), "promql_expr_test": asked},
         ],
