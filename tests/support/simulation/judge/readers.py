@@ -25,6 +25,10 @@ class _Plan:
     end: str
     instants: frozenset[str]
     """Those of the range."""
+    sources: frozenset[str]
+    """Those, and what wrote the rows of the table: also a late file of an instant that was rolled back, which readers
+    take for an archived one until the next start sweeps it.
+    """
     writes: frozenset[str]
     """All that had completed."""
     rows: Shown
@@ -77,8 +81,9 @@ class Readers:
             rows = {place: row for place, row in table.items() if row["_hoodie_commit_time"] in instants}
             due = self._world.steps + self._rng.choice(_WAITS)
             gone = now.instants.rolled_back | self._table.overtaken
+            sources = instants.union(row["_hoodie_commit_time"] for row in table.values())
             writes = frozenset(now.instants.completed)
-            self._plans.append(_Plan(begin, end, instants, writes, rows, table, _versions(now, gone), due))
+            self._plans.append(_Plan(begin, end, instants, sources, writes, rows, table, _versions(now, gone), due))
 
     def _read(self, now: int | None) -> None:
         due = [plan for plan in self._plans if now is None or plan.due <= now]
@@ -86,7 +91,7 @@ class Readers:
         table = self._table.snapshot
         for plan in due:
             gone = table.instants.rolled_back | self._table.overtaken
-            if plan.instants & gone or not plan.instants <= table.instants.completed.keys():
+            if plan.sources & gone or not plan.instants <= table.instants.completed.keys():
                 continue  # its rows come again, later
             if not self._locks and _came_late(plan, table):
                 continue
