@@ -210,6 +210,11 @@ CONDITIONS: Final = {
         "unit/stream/report/test_schemas.py::test_schemas_that_are_refused_or_taken_are_a_condition_an_event_and_metrics",
         '("False", "SchemaRefused")',
     ),
+    "TablesHealthy": Drill(
+        "tables that cannot be written, beside others that can",
+        "unit/operator/test_many_tables.py::test_parked_tables_are_in_the_status_and_the_resource_stays_ready",
+        '("False", "TablesParked")',
+    ),
     "ServicesHealthy": Drill(
         "a quota refuses the Job that merges",
         "integration/operator/test_compaction_jobs.py::test_a_job_that_a_quota_refuses_is_visible_and_holds_nothing_up",

@@ -99,14 +99,6 @@ def test_what_an_administrator_forbids_is_refused(inventory: Inventory) -> None:
     assert "job.tableOwners" in said
 
 
-def test_many_tables_are_refused_on_a_cluster(inventory: Inventory) -> None:
-    kafka = {"bootstrapServers": "kafka:9092", "topicPattern": "shop.*"}
-    spec: dict[str, Any] = {"source": {"kafka": kafka}, "format": {"type": "json", "schema": "id STRING"}, "tables": {}}
-    said = judge(inventory, body(**spec, table={"path": "s3://lake/{topic}", "recordKey": ["id"]}))
-    assert said is not None
-    assert "spec.tables is for `bucketingest run` only" in said
-
-
 FORBIDDEN = {"table_owners": {"s3://lake": ["other"]}}
 
 

@@ -166,6 +166,7 @@ POOLS: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 """Field of the spec -> values that its schema takes, right and wrong; None takes the field away."""
 
+_SECRET: Final = {"type": "avro", "registry": {"url": "http://registry:8081", "secretRef": {"name": "s"}}}
 _APPEND: Final[Mapping[str, Any]] = {
     "table.recordKey": None,
     "source.kafka.columns": {"topic": "t", "partition": "p", "offset": "o"},
@@ -180,7 +181,11 @@ _NOT_OF_TABLES: Final[Mapping[str, Any]] = {
     "checkpoint.path": "s3://lake/c",
     "catalogs": [{"glue": {"database": "a"}}],
     "services.mode": "job",
+    "services.whileSuspended": True,
     "spark.executor": {"instances": 1, "maxInstances": 2},
+    "tables": {
+        "overrides": [{"topics": "o", "format": _SECRET}, {"topics": "p", "format": {**_SECRET, "type": "avro"}}]
+    },
 }
 TOGETHER: Final[tuple[Mapping[str, Any], ...]] = (
     {"errors.mode": "fail", "errors.deadLetterPath": "s3://lake/other"},
@@ -207,6 +212,7 @@ TOGETHER: Final[tuple[Mapping[str, Any], ...]] = (
     {"format": {"type": "avro", "schema": "{}"}, "format.unknownFields": "column"},
     _TABLES,
     *({**_TABLES, field: value} for field, value in _NOT_OF_TABLES.items()),
+    {**_TABLES, "format": _SECRET, "tables": _NOT_OF_TABLES["tables"]},
 )
 """What is wrong only together."""
 

@@ -49,7 +49,7 @@ def test_the_name_columns_and_status_are_what_users_expect() -> None:
     assert crd["spec"]["names"]["categories"] == ["bucketingest"], "kubectl delete all --all must delete none"
     assert version["subresources"].keys() == {"status", "scale"}
     assert [column["name"] for column in version["additionalPrinterColumns"]] == [
-        "Phase", "Ready", "Last commit", "Lag", "Log age", "Attempt", "Age",
+        "Phase", "Ready", "Last commit", "Lag", "Log age", "Attempt", "Age", "Tables", "Parked",
     ]  # fmt: skip
 
 

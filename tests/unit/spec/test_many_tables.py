@@ -19,6 +19,9 @@ MANY: dict[str, Any] = {
 }
 
 
+OTHER_SECRET = {"type": "avro", "registry": {"url": "http://registry", "secretRef": {"name": "other"}}}
+
+
 @pytest.fixture
 def many(document: Callable[..., dict[str, Any]]) -> Callable[[dict[str, Any]], BucketIngest]:
     return lambda changes: parse_object(document({**MANY, **changes}))
@@ -80,6 +83,11 @@ def test_validate_finds_what_is_wrong_with_the_tables_of_an_override(
         ({"spec.source.kafka.startingOffsets": "latest"}, "spec.source.kafka.startingOffsets: is not allowed"),
         ({"spec.catalogs": [{"glue": {"database": "lake"}}]}, "spec.catalogs: is not allowed with tables"),
         ({"spec.services.mode": "job"}, "spec.services.mode: is job, which is not allowed with tables"),
+        ({"spec.services.whileSuspended": True}, "spec.services.whileSuspended: is not allowed with tables"),
+        (
+            {"spec.tables": {"overrides": [{"topics": "a", "format": OTHER_SECRET}]}},
+            "spec.tables.overrides[0].format.registry.secretRef: is not that of format.registry",
+        ),
         ({"spec.tables": {"overrides": [{"topics": "("}]}}, "spec.tables.overrides[0].topics: is no regular"),
     ],
 )

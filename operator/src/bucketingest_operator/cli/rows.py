@@ -85,6 +85,7 @@ def _note(conditions: dict[Any, Object], attempts: Any) -> str:
         ("SourceComplete", "False"),
         ("CatalogSynced", "False"),
         ("SchemasTaken", "False"),
+        ("TablesHealthy", "False"),
         ("Degraded", "True"),
     ):
         condition = conditions.get(kind) or {}

@@ -25,6 +25,8 @@ from bucketingest_operator.decide.status import (
     READY,
     RECONCILING,
     STALLED,
+    TABLES_HEALTHY,
+    TABLES_PARKED,
     TIMELINE_CLEAN,
     Truth,
 )
@@ -268,6 +270,10 @@ def _report_health(work: Pass, resource: BucketIngest, fresh: Truth, message: st
         work.set_phase("Running", "Unknown", "DriverUnreachable", message, working=False)
     elif fresh == "False":
         work.set_phase("Running", "False", "CommitsLate", message, working=False)
+    elif (tables := report.tables) is not None and tables.parked and tables.parked + tables.gone >= tables.known:
+        parked = work.draft.condition(TABLES_HEALTHY)
+        fresh, message = "Unknown", "" if parked is None else parked.message
+        work.set_phase("Running", "False", TABLES_PARKED, message, working=False)
     elif report.phase in {"stopping", "stopped", "failed"}:
         work.set_phase("Recovering", "False", "JobEnding", message, working=True)
     else:
@@ -287,7 +293,8 @@ def _take_verdict(work: Pass) -> None:
         return
     word = "".join(part.title() for part in report.verdict.split())
     work.draft.set(CHECKPOINT_HEALTHY, "True", word or "Known", report.verdict_reason or "")
-    if report.commits or report.idle:
+    parked = 0 if report.tables is None else report.tables.parked
+    if (report.commits or report.idle) and not parked:
         work.draft.set(TIMELINE_CLEAN, "True", "InStep", "No instant of an earlier attempt is open.")
 
 

@@ -102,6 +102,10 @@ def _create_rollback(work: Pass) -> bool:
             TIMELINE_CLEAN, "Unknown", "RollbackImpossible", "No Job can be created; the next start rolls it back."
         )
         return False
+    if work.startable.spec.tables is not None:
+        message = "The next start rolls back what is open in each table, or `bucketingest rollback` with its path."
+        work.draft.set(TIMELINE_CLEAN, "Unknown", "RolledBackAtStart", message)
+        return False
     refusal = work.seen.creation_refusal
     if refusal is not None and refusal.times >= ROLLBACK_TRIES:
         # Neither a deletion nor the next start may wait for ever for a Job that the cluster does not want.

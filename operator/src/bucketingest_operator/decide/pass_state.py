@@ -37,6 +37,7 @@ from bucketingest_operator.decide.status import (
     SCHEMAS_TAKEN,
     SOURCE_COMPLETE,
     STALLED,
+    TABLES_HEALTHY,
     TIMELINE_CLEAN,
     Draft,
     Truth,
@@ -114,9 +115,14 @@ class Pass:
         self._events.append(EmitEvent(kind, reason, message, str(about or self.draft.number)))
 
     def take_report(self, report: ProgressReport) -> None:
-        """Put what the driver reports into the status. Schemas that it took or refused are an event."""
-        before = self.draft.condition(SCHEMAS_TAKEN)
+        """Put what the driver reports into the status. Schemas that it took or refused are an event, and tables that
+        it cannot write.
+        """
+        before, tables = self.draft.condition(SCHEMAS_TAKEN), self.draft.condition(TABLES_HEALTHY)
         self.draft.take_report(report, self.seen.contact.read_at)
+        found = self.draft.condition(TABLES_HEALTHY)
+        if found is not None and found.status == "False" and (tables is None or tables.reason != found.reason):
+            self.event("Warning", found.reason, found.message, found.message)
         now = self.draft.condition(SCHEMAS_TAKEN)
         if now is None or now.reason not in {SCHEMA_REFUSED, COLUMNS_GROWN}:
             return
@@ -133,6 +139,7 @@ class Pass:
             (SCHEMAS_TAKEN, spec.format is not None and spec.format.registry is not None),
             (SOURCE_COMPLETE, spec.source.files is not None),
             (CATALOG_SYNCED, bool(spec.catalogs)),
+            (TABLES_HEALTHY, spec.tables is not None),
         ):
             if not is_wanted:
                 self.draft.drop(kind)

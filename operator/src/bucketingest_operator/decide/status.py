@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from bucketingest.spec.job_report import CatalogReport, FilesReport, ProgressReport, SchemasReport
+from bucketingest.spec.job_report import (
+    CatalogReport,
+    FilesReport,
+    ProgressReport,
+    SchemasReport,
+    TableReport,
+    TablesReport,
+)
 from bucketingest.spec.status import (
     ATTEMPTS_MAX,
     Attempt,
@@ -17,6 +25,8 @@ from bucketingest.spec.status import (
     LastCommit,
     Phase,
     Status,
+    TablesStatus,
+    TableStatus,
 )
 
 READY: Final = "Ready"
@@ -33,18 +43,32 @@ CATALOG_SYNCED: Final = "CatalogSynced"
 """Only of pipelines with catalogs."""
 SCHEMAS_TAKEN: Final = "SchemasTaken"
 """Only of pipelines with a schema registry."""
+TABLES_HEALTHY: Final = "TablesHealthy"
+"""Only of resources with many tables."""
 DEGRADED: Final = "Degraded"
 """Only of pipelines whose spec was changed."""
 CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALTHY, TIMELINE_CLEAN)
-ALL_CONDITIONS: Final = (*CONDITIONS, SERVICES_HEALTHY, SOURCE_COMPLETE, CATALOG_SYNCED, SCHEMAS_TAKEN, DEGRADED)
+ALL_CONDITIONS: Final = (
+    *CONDITIONS,
+    SERVICES_HEALTHY,
+    SOURCE_COMPLETE,
+    CATALOG_SYNCED,
+    SCHEMAS_TAKEN,
+    TABLES_HEALTHY,
+    DEGRADED,
+)
 
 SCHEMA_REFUSED: Final = "SchemaRefused"
+TABLES_PARKED: Final = "TablesParked"
 COLUMNS_GROWN: Final = "ColumnsGrown"
 """Reasons of SchemasTaken that are events, too."""
 LAG_WAITS_SECONDS: Final = 60.0
 """From which age of the last commit on a lag alone causes a write: a write at each pass would load the API server."""
 _ROUNDED: Final = timedelta(seconds=2)
 """Times of a status are whole seconds, and a report's ages are from a moment ago."""
+_TOPIC_MAX: Final = 249
+"""As Kafka has it: a report may hold longer texts."""
+_DIGITS: Final = re.compile(r"\d+")
 MESSAGE_MAX: Final = 1024
 """A status holds ten attempts and nine conditions: short messages keep it small."""
 
@@ -79,6 +103,7 @@ class Draft:
         self._inflight = before.inflight
         self._lag = before.lag
         self._index = before.index
+        self._tables = before.tables
         self.services = before.services
         self.upgrade = before.upgrade
         self._repair_clock()
@@ -194,12 +219,18 @@ class Draft:
             self.set(CATALOG_SYNCED, *_judge_catalogs(report.catalogs))
         else:
             self._conditions.pop(CATALOG_SYNCED, None)
+        has_committed = before != (self._last_commit, self._inflight)
+        if report.tables is not None:
+            tables = _tables_of(report.tables)
+            if self._tables is None or has_committed or not _same_tables(self._tables, tables):
+                self._tables = tables
+            self.set(TABLES_HEALTHY, *_judge_tables(self._tables))
         self._answered = True
         lag = self._lag_as_of(report, at)
         # While commits come, each causes a write, which includes the lag. If none comes, users look at the lag.
         fresh = commit is not None and commit.age_seconds < LAG_WAITS_SECONDS and knows_lag(report)
         settled = self._lag is not None and (fresh or _much_alike(self._lag, lag))
-        if before != (self._last_commit, self._inflight) or not settled:
+        if has_committed or not settled:
             self._lag = lag
 
     @property
@@ -239,6 +270,7 @@ class Draft:
             lag=self._lag_now(),
             index=self._index,
             services=self.services,
+            tables=self._tables,
             upgrade=self.upgrade,
             attempt=self.number,
             attempts=self.attempts,
@@ -263,6 +295,50 @@ def _judge_schemas(report: SchemasReport) -> tuple[Truth, str, str]:
         said = "; ".join(f"schema {each.id} {each.reason}" for each in report.refused)
         return "False", SCHEMA_REFUSED, f"All messages of {report.refused_schemas} schemas are dead letters: {said}."
     return "True", COLUMNS_GROWN if report.growths else "AllTaken", report.last_growth or ""
+
+
+def _tables_of(report: TablesReport) -> TablesStatus:
+    parked = [each for each in report.worst if each.state == "parked"]
+    late = [each for each in report.worst if each.state == "open"][: report.late]
+    return TablesStatus(
+        known=report.known,
+        open=report.open,
+        parked=report.parked,
+        gone=report.gone,
+        late=report.late,
+        leftOut=report.left_out,
+        worst=(
+            *(_table(each, "parked") for each in parked),
+            *(_table(each, "late") for each in late),
+        )
+        or None,
+    )
+
+
+def _table(report: TableReport, state: str) -> TableStatus:
+    reason = None if report.reason is None else shortened(report.reason)
+    return TableStatus(topic=report.topic[:_TOPIC_MAX] or "?", state=state, reason=reason)
+
+
+def _same_tables(before: TablesStatus, now: TablesStatus) -> bool:
+    """Whether only numbers in reasons differ, such as seconds: that can wait for the next commit's write."""
+    one, other = (
+        (each.model_copy(update={"worst": None}), [_DIGITS.sub("", str(table)) for table in each.worst or ()])
+        for each in (before, now)
+    )
+    return one == other
+
+
+def _judge_tables(tables: TablesStatus) -> tuple[Truth, str, str]:
+    named = "; ".join(f"{each.topic}: {each.reason or each.state}" for each in tables.worst or ())
+    if tables.parked:
+        return "False", TABLES_PARKED, f"{tables.parked} of {tables.known} tables are parked: {named}"
+    if tables.late:
+        return "False", "TablesLate", f"{tables.late} of {tables.known} tables are late: {named}"
+    if tables.left_out:
+        return "False", "TooManyTopics", f"{tables.left_out} topics have no table: {tables.known} others have one."
+    gone = f"Kafka has the topics of {tables.gone} tables no more; the tables stay as they are." if tables.gone else ""
+    return "True", "AllWritten", gone
 
 
 def _judge_catalogs(catalogs: Sequence[CatalogReport]) -> tuple[Truth, str, str]:

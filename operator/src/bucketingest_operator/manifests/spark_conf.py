@@ -99,7 +99,9 @@ def executor_overhead_mib(wanted: BucketIngest) -> int:
 
 def _workers_mib(wanted: BucketIngest) -> int:
     """Memory of the Python workers of an executor, or of a driver that does their work."""
-    return wanted.spec.spark.slots * (wanted.spec.table.memory_per_task // MIB + _WORKER_MIB)
+    tables = () if wanted.spec.tables is None else wanted.spec.tables.overrides
+    most = max(wanted.spec.table.memory_per_task, *(each.table.memory_per_task or 0 for each in tables), 0)
+    return wanted.spec.spark.slots * (most // MIB + _WORKER_MIB)
 
 
 def driver_pod_mib(wanted: BucketIngest) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bucketingest.spec.errors import Problem, SpecError
+from bucketingest.spec.fields.tables import PLACEHOLDER
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.reading.load import parse_object, without_unknown
 from bucketingest.spec.reading.plain_text import plain
@@ -102,8 +103,22 @@ def _usable(name: str, value: Any) -> bool:
 
 
 def table_of(body: Object) -> str | None:
-    """The table that a BucketIngest names, in one spelling, even if the rest of its spec is wrong."""
+    """The table that a BucketIngest names, in one spelling, even if the rest of its spec is wrong.
+
+    Of many tables: their path and topics. Where only some topics are those of another resource, the lease of each
+    table decides: a text of a tenant's that is a regular expression may take for ever.
+    """
     spec = body.get("spec")
-    table = spec.get("table") if isinstance(spec, Mapping) else None
-    path = table.get("path") if isinstance(table, Mapping) else None
-    return table_key(path) if isinstance(path, str) and path else None
+    path = _at(spec, "table", "path")
+    if not isinstance(path, str) or not path:
+        return None
+    if PLACEHOLDER not in path:
+        return table_key(path)
+    topics, pattern = (_at(spec, "source", "kafka", name) for name in ("topics", "topicPattern"))
+    return f"{table_key(path)} of {pattern or sorted(map(str, topics if isinstance(topics, list) else ()))}"
+
+
+def _at(node: Any, *names: str) -> Any:
+    for name in names:
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node

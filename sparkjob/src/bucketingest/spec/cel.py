@@ -178,6 +178,19 @@ _TABLES: Final = (
         "services.mode job is not allowed with tables",
         ".services.mode",
     ),
+    CelRule(
+        "!has(self.tables) || !self.services.whileSuspended",
+        "services.whileSuspended is not allowed with tables",
+        ".services.whileSuspended",
+    ),
+    CelRule(
+        "!has(self.tables) || self.tables.overrides.all(each, !has(each.format) || !has(each.format.registry) || "
+        "!has(each.format.registry.secretRef) || (has(self.format) && has(self.format.registry) && "
+        "has(self.format.registry.secretRef) && "
+        "each.format.registry.secretRef.name == self.format.registry.secretRef.name))",
+        "tables.overrides must have the registry's Secret of format",
+        ".tables",
+    ),
 )
 
 _RULES: Final[dict[str, tuple[CelRule, ...]]] = {

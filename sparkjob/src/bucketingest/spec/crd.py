@@ -29,6 +29,11 @@ _COLUMNS: Final = (
     ("Attempt", "integer", ".status.attempt", "Number of the newest attempt."),
     ("Age", "date", ".metadata.creationTimestamp", "Time since the resource was created."),
 )
+_WIDE: Final = (
+    ("Tables", "integer", ".status.tables.known", "Tables of a resource with many."),
+    ("Parked", "integer", ".status.tables.parked", "Those of them that an error keeps from being written."),
+)
+"""Columns of `kubectl get -o wide`."""
 
 _SCALE: Final = {
     "specReplicasPath": ".spec.spark.executor.instances",
@@ -61,8 +66,9 @@ def custom_resource_definition() -> dict[str, Any]:
                     "storage": True,
                     "subresources": {"status": {}, "scale": _SCALE},
                     "additionalPrinterColumns": [
-                        {"name": name, "type": kind, "jsonPath": path, "description": description}
-                        for name, kind, path, description in _COLUMNS
+                        {"name": name, "type": kind, "jsonPath": path, "description": description, **extra}
+                        for columns, extra in ((_COLUMNS, {}), (_WIDE, {"priority": 1}))
+                        for name, kind, path, description in columns
                     ],
                     "schema": {"openAPIV3Schema": _resource_schema()},
                 }

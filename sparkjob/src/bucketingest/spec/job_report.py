@@ -278,6 +278,9 @@ class TablesReport(_Report):
     open: _Count = Field(description="Those whose position is known, and that are written when rows come.")
     parked: _Count = Field(description="Those that an error keeps from being written.")
     gone: _Count = Field(description="Those whose topic Kafka has no more.")
+    late: _Count = Field(
+        default=0, description="Those that can be written, and whose input has waited longer than health.maxCommitLag."
+    )
     left_out: _Count = Field(default=0, description="Topics without a table: one resource has at most 1,000.")
     worst: tuple[TableReport, ...] = Field(
         default=(), max_length=LISTED_MAX, description="The ten in most need: parked ones, then those with most lag."

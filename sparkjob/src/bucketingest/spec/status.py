@@ -17,6 +17,8 @@ COUNT_MAX = 2**53
 Count = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
 InstantTime = Annotated[str, Field(pattern=r"^[0-9]{17}$", max_length=17)]
 
+WORST_MAX = 10
+"""Tables that the status names."""
 ATTEMPTS_MAX = 10
 """Attempts that the status keeps, the newest ones."""
 
@@ -135,6 +137,31 @@ class IndexStatus(SpecModel):
     )
 
 
+class TableStatus(SpecModel):
+    """One table of many that needs somebody."""
+
+    topic: SmallText = Field(description="Its topic.")
+    state: SmallText = Field(description="parked (an error keeps it from being written) or late.")
+    reason: Sentence | None = Field(default=None, description="Why it is parked.")
+
+
+class TablesStatus(SpecModel):
+    """The tables of a resource with many, as the driver last reported them."""
+
+    known: Count = Field(description="Tables of topics that Kafka has, or had since the start of the driver.")
+    open: Count = Field(description="Those that are written when rows come.")
+    parked: Count = Field(description="Those that an error keeps from being written; each is tried again.")
+    gone: Count = Field(description="Those whose topic Kafka has no more.")
+    late: Count = Field(description="Those whose input has waited longer than health.maxCommitLag.")
+    left_out: Count = Field(default=0, alias="leftOut", description="Topics without a table: there are 1,000 already.")
+    worst: tuple[TableStatus, ...] | None = Field(
+        default=None,
+        description=f"The first {WORST_MAX} that are parked or late.",
+        max_length=WORST_MAX,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+
+
 class Trial(SpecModel):
     """A changed spec that has not committed yet."""
 
@@ -189,7 +216,7 @@ class Status(SpecModel):
         default=None,
         description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean; with table services "
         "ServicesHealthy; with a source of files SourceComplete; with catalogs CatalogSynced; with a schema registry "
-        "SchemasTaken; after a change of the spec Degraded.",
+        "SchemasTaken; with many tables TablesHealthy; after a change of the spec Degraded.",
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
@@ -206,6 +233,9 @@ class Status(SpecModel):
     )
     services: ServicesStatus | None = Field(
         default=None, description="Table services; absent before their first look, and where they are off."
+    )
+    tables: TablesStatus | None = Field(
+        default=None, description="Tables of a resource with many; absent with one, and before the first look."
     )
     upgrade: UpgradeStatus | None = Field(
         default=None, description="Which spec has proven itself, and which is on trial; absent before the first commit."

@@ -96,6 +96,17 @@ def _not_with_tables(view: View) -> Iterator[Finding]:
         yield ("catalogs",), "is not allowed with tables", "a BucketIngest of its own for a table with catalogs"
     if view.value("services.mode") == "job":
         yield ("services", "mode"), "is job, which is not allowed with tables", "auto, inline or off"
+    if view.value("services.whileSuspended"):
+        yield ("services", "whileSuspended"), "is not allowed with tables", "`bucketingest services` for a table"
+
+
+def _secrets(view: View) -> Iterator[Finding]:
+    given, overrides = "format.registry.secretRef", view.value("tables.overrides")
+    for number, each in enumerate(overrides if isinstance(overrides, (list, tuple)) else ()):
+        own = View(each).value(given)
+        if own is not None and own != view.value(given):
+            where: tuple[str | int, ...] = ("tables", "overrides", number, *given.split("."))
+            yield where, "is not that of format.registry: all tables have one Secret", "the secretRef of spec.format"
 
 
 def _patterns(view: View) -> Iterator[Finding]:
@@ -108,7 +119,12 @@ def _patterns(view: View) -> Iterator[Finding]:
             yield ("tables", "overrides", number, "topics"), f"is no regular expression: {error}", ""
 
 
-TABLES_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (_placeholders, _not_with_tables, _patterns)
+TABLES_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
+    _placeholders,
+    _not_with_tables,
+    _secrets,
+    _patterns,
+)
 """What must hold of a resource with many tables, and of one without."""
 
 

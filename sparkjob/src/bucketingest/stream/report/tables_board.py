@@ -27,6 +27,12 @@ class TablesBoard(ProgressBoard):
         """The board of a topic's table."""
         return self._of_tables.setdefault(topic, ProgressBoard(self._observers))
 
+    def looked(self) -> None:
+        """The topics were looked at: the job works, whether or not one of them has rows."""
+        with self._lock:
+            self._is_running = True
+        self.idle()
+
     def refresh(self) -> None:
         """The next snapshot is of that moment."""
         self._sum = None
@@ -48,9 +54,13 @@ class TablesBoard(ProgressBoard):
             return own
         newest = max((one for one in each if one.last is not None), key=_last_commit_at, default=None)
         lags = [one.lag_seconds for one in each if one.lag_seconds is not None]
+        tables, reports = self.report(), [one for one in (own, *each) if one.last_report_at is not None]
+        latest = min(reports, key=lambda one: one.last_report_age or 0.0, default=own)
         return replace(
             own,
-            phase=_phase(own, each),
+            phase=_phase(own, each, has_parked=tables is not None and tables.parked > 0),
+            verdict="in step",
+            verdict_reason="There is no checkpoint: each table goes on from its own commits.",
             idle=all(one.idle for one in each),
             batches=sum(one.batches for one in each),
             commits=sum(one.commits for one in each),
@@ -66,11 +76,9 @@ class TablesBoard(ProgressBoard):
             last=None if newest is None else newest.last,
             last_commit_at=None if newest is None else newest.last_commit_at,
             last_commit_age=None if newest is None else newest.last_commit_age,
-            last_report_at=max((one.last_report_at for one in each if one.last_report_at), default=own.last_report_at),
-            last_report_age=min(
-                (one.last_report_age for one in each if one.last_report_age is not None), default=own.last_report_age
-            ),
-            tables=self.report(),
+            last_report_at=latest.last_report_at,
+            last_report_age=latest.last_report_age,
+            tables=tables,
         )
 
     def offsets(self) -> dict[tuple[str, int], tuple[int, int]]:
@@ -82,11 +90,11 @@ def _last_commit_at(progress: Progress) -> float:
     return -(progress.last_commit_age or 0.0)
 
 
-def _phase(own: Progress, each: Sequence[Progress]) -> Phase:
+def _phase(own: Progress, each: Sequence[Progress], *, has_parked: bool) -> Phase:
     if own.phase in {Phase.STOPPING, Phase.STOPPED, Phase.FAILED, Phase.WAITING}:
         return own.phase
     phases = {one.phase for one in each}
     for phase in (Phase.COMMITTING, Phase.RUNNING, Phase.IDLE):
         if phase in phases:
             return phase
-    return Phase.STARTING
+    return Phase.RUNNING if has_parked else Phase.STARTING

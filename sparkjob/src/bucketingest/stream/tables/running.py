@@ -95,6 +95,7 @@ class RunningTables:
         self._once = once or trigger == "once"
         self._trigger = max(_LOOK_SECONDS, trigger.total_seconds()) if isinstance(trigger, timedelta) else _LOOK_SECONDS
         self._interval = spec.commit.interval.total_seconds() if spec.commit.mode == "interval" else 0.0
+        self._late_after = spec.health.max_commit_lag.total_seconds()
         self._most = kafka.max_offsets_per_trigger
         slots = session.sparkContext.defaultParallelism
         self._look = TopicsLook(session, kafka, board)
@@ -160,6 +161,7 @@ class RunningTables:
             open=states.count("open"),
             parked=states.count("parked"),
             gone=states.count("gone"),
+            late=sum(one.state == "open" and (one.lag.seconds or 0) > self._late_after for one in each),
             left_out=self._look.left_out,
             worst=tuple(worst[:LISTED_MAX]),
         )
@@ -190,6 +192,7 @@ class RunningTables:
         if found is None:
             return
         self._has_looked = True
+        self._board.looked()
         for topic, now in found.items():
             known = self._tables.get(topic)
             if known is None:
