@@ -15,7 +15,7 @@ from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
 from bucketingest.cli.query.commands import query
 from bucketingest.cli.services import commands as services
-from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl
+from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl, TopicOption
 from bucketingest.exit_codes import ExitCode
 
 app = typer.Typer(
@@ -167,6 +167,8 @@ def validate(
 @app.command()
 def inspect(
     table_url: TableUrl,
+    *,
+    topic: TopicOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as one JSON object.")] = False,
     instants: Annotated[int, typer.Option(min=1, max=1000, help="How many of the newest instants to show.")] = 10,
     pending_limit: Annotated[
@@ -181,15 +183,19 @@ def inspect(
 
     Ends with code 22 if something is wrong.
     """
+    from bucketingest.cli.chosen_table import is_resource, url_of
     from bucketingest.cli.inspection.command import inspect_table
 
-    inspect_table(table_url, as_json=as_json, instants=instants, pending_limit=pending_limit, resource=resource)
+    resource = resource or (Path(table_url) if is_resource(table_url) else None)
+    url = url_of(table_url, topic)
+    inspect_table(url, as_json=as_json, instants=instants, pending_limit=pending_limit, resource=resource)
 
 
 @app.command()
 def rollback(
     table_url: TableUrl,
     *,
+    topic: TopicOption = None,
     instants: Annotated[
         list[str] | None,
         typer.Option("--instant", help="Only this instant, also another writer's; may be repeated.", metavar="TIME"),
@@ -207,11 +213,12 @@ def rollback(
     An instant whose commit was decided is completed instead. Other writers' instants are rolled back only if named.
     The command may be repeated, also after a crash.
     """
+    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.rollback import RollbackRequest, roll_back_table
 
     roll_back_table(
         RollbackRequest(
-            table_url,
+            url_of(table_url, topic),
             tuple(instants or ()),
             force=force,
             dry_run=dry_run,

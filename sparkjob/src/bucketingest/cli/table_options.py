@@ -10,7 +10,15 @@ import typer
 from bucketingest.hudi.lock.hudi_lock import Provider
 
 TableUrl = Annotated[
-    str, typer.Argument(help="Base path of a Hudi table: a directory, s3://, gs://, abfss://.", show_default=False)
+    str,
+    typer.Argument(
+        help="Base path of a Hudi table: a directory, s3://, gs://, abfss://; or a BucketIngest file (.yaml).",
+        show_default=False,
+    ),
+]
+TopicOption = Annotated[
+    str | None,
+    typer.Option("--topic", help="With {topic} in the path, or a file with many tables: whose.", metavar="TOPIC"),
 ]
 LockOption = Annotated[
     str, typer.Option(help="Hudi's lock to take: auto, storage, fileSystem or none.", metavar="PROVIDER")

@@ -13,6 +13,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from bucketingest.cli.connect.checking_spark import CheckingSpark
+from bucketingest.cli.connect.checks import check_all
+from bucketingest.cli.connect.results import Check
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream import ingest_tables
 from bucketingest.stream.errors import TablesParked
@@ -118,6 +121,24 @@ def test_trouble_of_one_table_parks_it_and_the_others_go_on(spark: SparkSession,
     assert not (topics.table("refused") / ".hoodie").exists()
     letters = list((topics.folder / f"{topics.prefix}odd_dead_letters").rglob("*.parquet"))
     assert len(letters) == 1
+
+
+@pytest.mark.usefixtures("spark")
+def test_validate_asks_for_a_topic_of_each_override(topics: Topics) -> None:
+    topics.make("a", "b", "odd1", "odd2")
+    overrides = [{"topics": ".*odd.*", "transform": {"sql": "SELECT id, no_such_column FROM source"}}]
+    resource = topics.resource(tables={"overrides": overrides})
+    shown: list[Check] = []
+
+    failed = check_all(resource, CheckingSpark(), shown.append).failed
+
+    assert [each.name for each in failed] == [f"sql of {topics.prefix}odd1"]
+    assert "no_such_column" in failed[0].said
+    said = {each.name: each.said for each in shown}
+    assert said["source"].startswith("4 topics match")
+    assert said["storage"] == f"{topics.folder}/{{topic}} can be read"
+    assert said[f"table of {topics.prefix}a"] == "the columns can be those of a new table"
+    assert not topics.table("a").exists()
 
 
 def test_what_fails_in_the_tasks_of_one_table_is_of_no_matter_to_the_others(

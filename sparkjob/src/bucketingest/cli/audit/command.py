@@ -17,6 +17,7 @@ import typer
 
 from bucketingest.cli.audit.mirror import Mirror
 from bucketingest.cli.audit.source import Load, PostgresSource
+from bucketingest.cli.chosen_table import resource_of
 from bucketingest.cli.errors import BadOption
 from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.model import BucketIngest
@@ -70,11 +71,13 @@ class Report:
         return not (self.missing or self.extra or self.different or self.differing_ranges)
 
 
-def audit_file(file: Path, asked: Asked, *, as_json: bool) -> None:
-    """Compare, and print what differs. Raises Exit of code FINDINGS if something does, SpecError, BadOption,
-    MissingDependency, SourceFailed, and what reading a table raises.
+def audit_file(file: Path, topic: str | None, asked: Asked, *, as_json: bool) -> None:
+    """Compare, and print what differs. `topic`: of many tables the one that is meant.
+
+    Raises Exit of code FINDINGS if something differs, SpecError, BadOption, MissingDependency, SourceFailed, and what
+    reading a table raises.
     """
-    resource = load_file(file)
+    resource = resource_of(load_file(file), topic)
     storage = open_storage(resource.spec.table.path)
     table = asked.table or _table_of(resource)
     mirror = Mirror.open(storage)

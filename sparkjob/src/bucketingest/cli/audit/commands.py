@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
+from bucketingest.cli.table_options import TopicOption
+
 
 def audit(
     file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
     *,
+    topic: TopicOption = None,
     against: Annotated[
         str,
         typer.Option(
@@ -55,4 +58,4 @@ def audit(
         raise BadOption(f"--statement-timeout: {statement_timeout} is too short; it is one second or more")
     load = Load(range_rows, seconds["pause"], seconds["statement-timeout"])
     names = tuple(filter(None, (columns or "").split(",")))
-    audit_file(file, Asked(against, table, names, load, seconds["settle"]), as_json=as_json)
+    audit_file(file, topic, Asked(against, table, names, load, seconds["settle"]), as_json=as_json)

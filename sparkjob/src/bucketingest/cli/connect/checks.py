@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Generic
 
 from bucketingest.cli.connect.checking_spark import CheckingSpark
+from bucketingest.cli.connect.offline import offline_problems
 from bucketingest.cli.connect.results import Check, Found, Results
 from bucketingest.cli.job import keep_secrets_of
 from bucketingest.cli.validate import ask_registry
@@ -19,7 +20,10 @@ from bucketingest.hudi.errors import TableNotFound, UnsupportedTable
 from bucketingest.hudi.naming import HOODIE_DIRECTORY
 from bucketingest.hudi.table.checks import version_refusals
 from bucketingest.hudi.table.table import load_table
+from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.lookups import Patience
+from bucketingest.spec.errors import SpecError
+from bucketingest.spec.many_tables import override_of, table_resource
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
 
@@ -40,17 +44,24 @@ def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Chec
     """Make every check that can be made; one that fails does not keep the others from being made."""
     results = Results(show)
     format_ = resource.spec.format
+    is_many = resource.spec.tables is not None
     if results.check("access", STORAGE_SECONDS, lambda: _secrets_of(resource), str) is None:
         return results
+    if is_many:
+        results.check("tables", STORAGE_SECONDS, lambda: _tables_fit(resource), str)
     known: BucketIngest | None = resource
     if format_ is not None and (registry := format_.registry) is not None:
         known = results.check(
             "registry",
             REGISTRY_SECONDS,
-            lambda: ask_registry(resource, registry_client(registry)),
+            lambda: (
+                _registry_of_many(resource, registry_client(registry))
+                if is_many
+                else ask_registry(resource, registry_client(registry))
+            ),
             lambda _: f"{registry.url} answers",
         )
-    results.check("storage", STORAGE_SECONDS, lambda: look_at_storage(resource.spec.table.path), str)
+    results.check("storage", STORAGE_SECONDS, lambda: look_at_storage(resource.spec.table.path, table=not is_many), str)
     if (letters := resource.dead_letter_path) is not None:
         results.check("dead letters", STORAGE_SECONDS, lambda: look_at_storage(letters, table=False), str)
     session = results.check(
@@ -58,20 +69,49 @@ def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Chec
     )
     if session is None:
         return results
+    topics: _Topics | None = None
     if resource.spec.source.kafka is not None:
-        results.check("source", SOURCE_SECONDS, lambda: _look_at_kafka(session, resource), str)
+        topics = results.check("source", SOURCE_SECONDS, lambda: _look_at_kafka(session, resource), str)
     if resource.spec.source.files is not None:
         results.check("source", SOURCE_SECONDS, lambda: _look_at_files(resource), str)
     if known is None:
         return results
+    if not is_many:
+        _check_table(results, resource, session)
+    elif topics is not None and not any(each.name == "tables" for each in results.failed):
+        for topic in _samples(resource, topics.names):
+            _check_table(results, table_resource(resource, topic), session, f" of {topic}")
+    return results
+
+
+def _check_table(results: Results, resource: BucketIngest, session: SparkSession, of: str = "") -> None:
     inputs = _by_versions(session, resource)
-    compiled = results.check("sql", SQL_SECONDS, lambda: _first_taken(inputs, lambda found: found), _columns)
+    compiled = results.check(f"sql{of}", SQL_SECONDS, lambda: _first_taken(inputs, lambda found: found), _columns)
     if compiled is not None:
         storage_failed = any(each.name == "storage" for each in results.failed)
         if not storage_failed:
             made = chain([lambda: compiled.taken], inputs)
-            results.check("table", STORAGE_SECONDS, lambda: _first_taken(made, _fits), lambda found: found.said)
-    return results
+            results.check(f"table{of}", STORAGE_SECONDS, lambda: _first_taken(made, _fits), lambda found: found.said)
+
+
+def _samples(resource: BucketIngest, topics: Iterable[str]) -> list[str]:
+    """Of many tables a topic of each override, and one that none is for: as many as a check has time for."""
+    found: dict[int, str] = {}
+    for topic in sorted(topics):
+        found.setdefault(id(override_of(resource, topic)), topic)
+    return list(found.values())
+
+
+def _tables_fit(resource: BucketIngest) -> str:
+    if problems := offline_problems(resource):
+        raise SpecError(problems)
+    return "the fields of each override fit"
+
+
+def _registry_of_many(resource: BucketIngest, client: RegistryClient) -> BucketIngest:
+    """Its schemas are asked for with each topic."""
+    client.check()
+    return resource
 
 
 def look_at_storage(url: str, *, table: bool = True) -> str:
@@ -104,12 +144,24 @@ def _secrets_of(resource: BucketIngest) -> str:
     )
 
 
-def _look_at_kafka(session: SparkSession, resource: BucketIngest) -> str:
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    """What was found at the brokers."""
+
+    names: Collection[str]
+    said: str
+
+    def __str__(self) -> str:
+        return self.said
+
+
+def _look_at_kafka(session: SparkSession, resource: BucketIngest) -> _Topics:
     from bucketingest.stream.topics.brokers import look_at_topics
 
     kafka = resource.spec.source.kafka
     assert kafka is not None, "only a Kafka source is looked at"
-    return f"{look_at_topics(session, kafka, SOURCE_SECONDS)}, at {kafka.bootstrap_servers}"
+    found, said = look_at_topics(session, kafka, SOURCE_SECONDS)
+    return _Topics(found, f"{said}, at {kafka.bootstrap_servers}")
 
 
 def _look_at_files(resource: BucketIngest) -> str:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bucketingest.cli.query.formats import Format
-from bucketingest.cli.table_options import StorageOptions
+from bucketingest.cli.table_options import StorageOptions, TableUrl, TopicOption
 from bucketingest.cli.table_options import storage_options as parsed_options
-
-_RESOURCE_SUFFIXES = (".yaml", ".yml")
 
 
 def query(
-    table: Annotated[
-        str,
-        typer.Argument(
-            help="Base path of a Hudi table, or a BucketIngest file (.yaml) that names it.", show_default=False
-        ),
-    ],
+    table: TableUrl,
     sql: Annotated[str, typer.Argument(help="One SELECT; the table has its own name, and `t`.", show_default=False)],
     *,
+    topic: TopicOption = None,
     as_of: Annotated[
         str | None, typer.Option(help="The table as of this instant, as `inspect` shows them.", metavar="INSTANT")
     ] = None,
@@ -45,12 +38,13 @@ def query(
     It needs hudi-rs and DataFusion: pip install 'bucketingest[query]'.
     """
     from bucketingest.cli.app import common_options
+    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.query.moments import Moments
     from bucketingest.cli.query.within_limits import Limits, run_within
 
     limits = Limits.of(timeout, memory)
     moments = Moments.of(as_of, since, until)
-    url = _of_resource(Path(table)) if table.endswith(_RESOURCE_SUFFIXES) else table
+    url = url_of(table, topic)
     options = parsed_options(storage_options or ())
     if here:
         from bucketingest.cli.query.engine import Query, run_query
@@ -62,9 +56,3 @@ def query(
     again = [*own, "query", "--here", "--rows", str(rows), "--format", output, "--memory", memory, *moments.options]
     common_options.writes_termination = True  # the second process does
     raise typer.Exit(run_within(limits, [*again, *stored, "--", url, sql]))
-
-
-def _of_resource(file: Path) -> str:
-    from bucketingest.spec.reading.load import load_file
-
-    return load_file(file).spec.table.path

@@ -12,6 +12,7 @@ import typer
 
 from bucketingest.catalog.errors import CatalogUnavailable
 from bucketingest.catalog.keeper import CatalogKeeper, CatalogState
+from bucketingest.cli.chosen_table import resource_of
 from bucketingest.cli.options import UnknownFields, load_known
 from bucketingest.cli.process.signals import StoppedEarly, StopSignals
 from bucketingest.cli.services.held_table import leased
@@ -29,14 +30,15 @@ from bucketingest.write.recovery.command import refuse_unsupported
 _POLL_SECONDS: Final = 0.2
 
 
-def serve_table(file: Path, unknown_fields: UnknownFields, *, as_json: bool) -> None:
-    """Do what is due of the table services that the resource asks for, by its limits; report it.
+def serve_table(file: Path, topic: str | None, unknown_fields: UnknownFields, *, as_json: bool) -> None:
+    """Do what is due of the table services that the resource asks for, by its limits; report it. `topic`: of many
+    tables the one that is meant.
 
-    Raises SpecError, TableLeased if a job holds the table, TableNotFound before its first commit, StoppedEarly after a
-    signal, what the first failed step raised, CatalogUnavailable if a clean waits for a catalog, and what reading and
-    writing a table raises.
+    Raises SpecError, BadOption, TableLeased if a job holds the table, TableNotFound before its first commit,
+    StoppedEarly after a signal, what the first failed step raised, CatalogUnavailable if a clean waits for a catalog,
+    and what reading and writing a table raises.
     """
-    resource = load_known(file, unknown_fields)
+    resource = resource_of(load_known(file, unknown_fields), topic)
     pipeline = Pipeline.of(resource)
     late: dict[str, str | None] = {}
     state = _served(pipeline, late) if resource.spec.services.run else None

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from bucketingest.cli.options import UnknownFields
-from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl
+from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl, TopicOption
 
 
 def compact(
     table_url: TableUrl,
     *,
+    topic: TopicOption = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Every file group that has log files, not only those that are due.")
     ] = False,
@@ -39,12 +40,13 @@ def compact(
     The command may be repeated, also after a crash. It holds the
     table's lease: a running job is not disturbed, the command ends instead.
     """
+    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.options import duration
     from bucketingest.cli.services.compact import EVERYTHING, compact_table
     from bucketingest.cli.services.held_table import TableChoice
     from bucketingest.services.compaction.choose import CompactionTriggers
 
-    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    choice = TableChoice(url_of(table_url, topic), lock, tuple(storage_options or ()))
     triggers = CompactionTriggers(log_files, log_percent / 100, duration("--log-age", log_age))
     due = EVERYTHING if everything else triggers
     compact_table(choice, due, accept_damage=accept_damage, dry_run=dry_run, as_json=as_json)
@@ -53,6 +55,7 @@ def compact(
 def services(
     file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
     *,
+    topic: TopicOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     unknown_fields: Annotated[
         UnknownFields,
@@ -66,7 +69,7 @@ def services(
     """
     from bucketingest.cli.services.all_due import serve_table
 
-    serve_table(file, unknown_fields, as_json=as_json)
+    serve_table(file, topic, unknown_fields, as_json=as_json)
 
 
 def sync(
@@ -102,6 +105,7 @@ def sync(
 def handover(
     table_url: TableUrl,
     *,
+    topic: TopicOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     lock: LockOption = "auto",
@@ -113,10 +117,11 @@ def handover(
     compacts the file groups that have such keys. It may be repeated, also after a crash, and ends if a job holds the
     table.
     """
+    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.services.compact import hand_table_over
     from bucketingest.cli.services.held_table import TableChoice
 
-    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    choice = TableChoice(url_of(table_url, topic), lock, tuple(storage_options or ()))
     hand_table_over(choice, dry_run=dry_run, as_json=as_json)
 
 
@@ -143,6 +148,7 @@ def compact_round(
 def clean(
     table_url: TableUrl,
     *,
+    topic: TopicOption = None,
     retain: Annotated[
         str | None,
         typer.Option(
@@ -162,16 +168,18 @@ def clean(
 
     A pending clean, also Hudi's, is finished first. The command may be repeated, and ends if a job holds the table.
     """
+    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.services.clean_and_archive import clean_table, retention
     from bucketingest.cli.services.held_table import TableChoice
 
-    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    choice = TableChoice(url_of(table_url, topic), lock, tuple(storage_options or ()))
     clean_table(choice, retention(retain, versions), dry_run=dry_run, as_json=as_json)
 
 
 def archive(
     table_url: TableUrl,
     *,
+    topic: TopicOption = None,
     commits: Annotated[
         int | None, typer.Option(min=20, help="Number of the newest commits that stay.", show_default="20")
     ] = None,
@@ -188,8 +196,9 @@ def archive(
 
     The command ends if a job holds the table.
     """
+    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.services.clean_and_archive import archive_rules, archive_table
     from bucketingest.cli.services.held_table import TableChoice
 
-    choice = TableChoice(table_url, lock, tuple(storage_options or ()))
+    choice = TableChoice(url_of(table_url, topic), lock, tuple(storage_options or ()))
     archive_table(choice, archive_rules(commits, retain), dry_run=dry_run, as_json=as_json)

@@ -192,16 +192,16 @@ class Brokers:
         return made
 
 
-def look_at_topics(session: SparkSession, source: KafkaSource, seconds: float) -> str:
-    """What was found, in words. `seconds`: how long brokers may take. Raises as `Brokers` does."""
+def look_at_topics(session: SparkSession, source: KafkaSource, seconds: float) -> tuple[dict[str, Topic], str]:
+    """What was found, also in words. `seconds`: how long brokers may take. Raises as `Brokers` does."""
     brokers = Brokers(session, source, seconds)
     try:
         found = brokers.topics()
     finally:
         brokers.close()
     if source.topics is None:
-        return f"{len(found)} topics match spec.source.kafka.topicPattern now"
-    return f"{len(found)} topics with {sum(len(topic.partitions) for topic in found.values())} partitions"
+        return found, f"{len(found)} topics match spec.source.kafka.topicPattern now"
+    return found, f"{len(found)} topics with {sum(len(topic.partitions) for topic in found.values())} partitions"
 
 
 def _topic(description: Any) -> Topic:
