@@ -165,6 +165,26 @@ HEALING: Final = (
 
 TABLE: Final = (
     Alert(
+        "BucketIngestTablesParked",
+        Severity.CRITICAL,
+        f"max {_BY} (bucketingest_tables_parked) > 0",
+        "10m",
+        f"{_WHO}: {{{{ $value | humanize }}}} of its tables are not written",
+        "An error keeps tables of a resource with many from being written; each is tried again, and the others go on. "
+        "Their rows stay in Kafka, for as long as it keeps them.",
+    ),
+    Alert(
+        "BucketIngestTableLate",
+        Severity.CRITICAL,
+        "max by (namespace, name, topic) (bucketingest_table_lag_seconds) > on (namespace, name) group_left () "
+        f"(max {_BY} (bucketingest_slo_freshness_seconds) or {_limit('commit_lag_limit_seconds')})",
+        "5m",
+        f"{_WHO}: the table of {{{{ $labels.topic }}}} lacks rows of {{{{ $value | humanizeDuration }}}} ago",
+        "Input of one table of many has waited longer than slo.freshness, or without it health.maxCommitLag. The "
+        "driver runs, and may commit to other tables. Readers see old rows; none is lost.",
+        labels=("namespace", "name", "topic"),
+    ),
+    Alert(
         "BucketIngestCatalogLate",
         Severity.WARNING,
         f"max {_BY} (bucketingest_catalog_behind_seconds) > 900",

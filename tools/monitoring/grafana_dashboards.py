@@ -71,7 +71,7 @@ def _variable(board: Board, name: str, query: str) -> dashboard.QueryVariable:
         .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(model.VariableSort.ALPHABETICAL_ASC)
     )
-    if board.many:
+    if board.many or name in board.many_of:
         variable = variable.multi(multi=True).include_all(include_all=True).all_value(".*")
         variable = variable.current(model.VariableOption(selected=True, text=["All"], value=["$__all"]))
     return variable

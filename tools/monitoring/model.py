@@ -124,6 +124,8 @@ class Board:
     rows: tuple[Row, ...]
     many: bool = False
     """Whether variables may take many values, or all."""
+    many_of: frozenset[str] = frozenset()
+    """Those that may, if not every one may."""
 
 
 METRIC: Final = re.compile(r"(?<![\w:])bucketingest_[a-z_]+\b(?!:)")

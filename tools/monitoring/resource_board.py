@@ -8,7 +8,7 @@ from monitoring.fleet_board import RESOURCE_UID
 from monitoring.model import Board, Panel, Query, Row
 from monitoring.panel_parts import PHASE_WORDS, WHO, YES_NO, condition, of, over, phase_number, quantile
 from monitoring.slo import GOOD, TOTAL
-from monitoring.table_rows import INDEX, SERVICES
+from monitoring.table_rows import INDEX, SERVICES, TABLES
 
 _EITHER: Final = '__name__=~"bucketingest_resource_info|bucketingest_job_info"'
 """A job on one machine has no operator, but half of the panels still work."""
@@ -243,10 +243,12 @@ ATTEMPTS: Final = Row(
 RESOURCE: Final = Board(
     RESOURCE_UID,
     "bucketingest: one resource",
-    "One BucketIngest: commits, input, writers, table services, index, attempts.",
+    "One BucketIngest: its tables if it has many, commits, input, writers, table services, index, attempts.",
     {
         "namespace": f"label_values({{{_EITHER}}}, namespace)",
         "name": f'label_values({{{_EITHER}, namespace="$namespace"}}, name)',
+        "topic": f"label_values(bucketingest_table_parked{{{WHO}}}, topic)",
     },
-    (NOW, COMMITS, INPUT, WRITERS, SERVICES, INDEX, ATTEMPTS),
+    (NOW, TABLES, COMMITS, INPUT, WRITERS, SERVICES, INDEX, ATTEMPTS),
+    many_of=frozenset({"topic"}),
 )

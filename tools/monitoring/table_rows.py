@@ -102,3 +102,50 @@ INDEX: Final = Row(
         ),
     ),
 )
+
+_ONE: Final = f'{WHO}, topic=~"$topic"'
+
+TABLES: Final = Row(
+    "Many tables",
+    (
+        Panel(
+            "Tables",
+            "Of a resource with many: all, those that an error keeps from being written, those that are late.",
+            (
+                Query(of("bucketingest_tables"), "all"),
+                Query(of("bucketingest_tables_parked"), "parked"),
+                Query(of("bucketingest_tables_late"), "late"),
+                Query(of("bucketingest_tables_gone"), "topic gone"),
+            ),
+        ),
+        Panel(
+            "Lag by table",
+            "For how long input has waited; a parked table has none.",
+            (Query(f"max by (topic) (bucketingest_table_lag_seconds{{{_ONE}}})", "{{topic}}"),),
+            unit="s",
+        ),
+        Panel(
+            "Parked",
+            "1 while an error keeps a table from being written.",
+            (Query(f"max by (topic) (bucketingest_table_parked{{{_ONE}}})", "{{topic}}"),),
+        ),
+        Panel(
+            "Rows by table",
+            "Rows received per second.",
+            (Query(f"sum by (topic) (rate(bucketingest_table_rows_total{{{_ONE}}}[$__rate_interval]))", "{{topic}}"),),
+            unit="rps",
+            stacked=True,
+        ),
+        Panel(
+            "Commits by table",
+            "Per minute.",
+            (
+                Query(
+                    f"sum by (topic) (rate(bucketingest_table_commits_total{{{_ONE}}}[$__rate_interval])) * 60",
+                    "{{topic}}",
+                ),
+            ),
+            stacked=True,
+        ),
+    ),
+)

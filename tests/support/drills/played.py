@@ -7,16 +7,18 @@ it, and the text of both metrics endpoints come from the same code as in product
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from typing_extensions import override
 
 from bucketingest.exit_codes import ExitCode
-from bucketingest.spec.job_report import ProgressReport
+from bucketingest.spec.job_report import LISTED_MAX, ProgressReport, TableReport, TablesReport
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.job_report import progress_report
 from bucketingest.stream.report.metrics import JobMetrics, Targets
+from bucketingest.stream.report.progress import Progress
 from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.rows.write_status import WriteStatus
@@ -43,7 +45,9 @@ class PlayedJob:
         )
         self._began = cluster.now
         self.board = ProgressBoard([self.metrics], clock=lambda: cluster.now, forward=self.seconds)
-        self.metrics.watch(self.board.snapshot)
+        self.tables: tuple[TableReport, ...] = ()
+        """Those of many, if it has many."""
+        self.metrics.watch(self._snapshot, tables=lambda: self.tables)
         self.board.started(None, 1, verdict=verdict)
         self._answers: bool | None = None
         self._since = self._began
@@ -79,7 +83,19 @@ class PlayedJob:
 
     def report(self) -> ProgressReport:
         """The answer of `/progress`."""
-        return progress_report(self._resource, self.board.snapshot())
+        return progress_report(self._resource, self._snapshot())
+
+    def _snapshot(self) -> Progress:
+        now = self.board.snapshot()
+        if not self.tables:
+            return now
+        parked = sum(each.state == "parked" for each in self.tables)
+        late = sum((each.lag.seconds or 0) > 300 for each in self.tables)
+        known = len(self.tables)
+        counted = TablesReport(
+            known=known, open=known - parked, parked=parked, gone=0, late=late, worst=self.tables[:LISTED_MAX]
+        )
+        return replace(now, tables=counted)
 
     def exposition(self) -> bytes:
         """The answer of `/metrics`."""

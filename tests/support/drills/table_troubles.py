@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from bucketingest.catalog.keeper import CatalogState
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.state import ServicesState
-from bucketingest.spec.job_report import DamagedFile, Pin
+from bucketingest.spec.job_report import DamagedFile, LagReport, Pin, TableReport
 from support.drills.played import PlayedJob, PlayedPipeline
 from support.drills.situation import NONE, Situation, alerts
 
@@ -63,6 +64,20 @@ def _a_catalog_is_away(pipeline: PlayedPipeline) -> None:
         job.commit()
 
     _then(pipeline, 30, each)
+
+
+def _a_table_of_many_is_parked_and_another_hangs(pipeline: PlayedPipeline) -> None:
+    def table(topic: str, state: Literal["open", "parked"], seconds: float, reason: str | None = None) -> TableReport:
+        lag = LagReport(offsets=9, seconds=seconds)
+        path = f"s3://lake/{topic}"
+        return TableReport(topic=topic, table=path, state=state, lag=lag, reason=reason, rows=1, commits=1)
+
+    def each(job: PlayedJob) -> None:
+        refused = table("shop.refused", "parked", 0, "the table has 8 buckets, the spec 4")
+        job.tables = (refused, table("shop.hangs", "open", 60 + job.seconds()), table("shop.well", "open", 5))
+        job.commit()
+
+    _then(pipeline, 20, each)
 
 
 def _commits_are_rolled_back(pipeline: PlayedPipeline) -> None:
@@ -137,6 +152,11 @@ TABLE_TROUBLES = (
         "another writer holds the lock for a third of the time",
         _another_writer_holds_the_lock,
         {"4m": NONE, "24m": alerts("LockContention")},
+    ),
+    Situation(
+        "a table of many is refused, another one hangs, and a third is written",
+        _a_table_of_many_is_parked_and_another_hangs,
+        {"4m": NONE, "23m": alerts("TablesParked", "TableLate")},
     ),
     Situation("a metastore is away", _a_catalog_is_away, {"10m": NONE, "27m": alerts("CatalogLate")}),
     Situation(

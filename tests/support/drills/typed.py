@@ -27,6 +27,7 @@ class PageDrill:
 
 
 _OF_A_SLOW_STORE = "each commit takes two minutes: a slow store"
+_MANY = "a table of many is refused, another one hangs, and a third is written"
 PAGES: Final = {
     "base-files-late": PageDrill(
         "nothing is compacted, and base files are promised to be fresh",
@@ -79,6 +80,10 @@ PAGES: Final = {
         "a changed spec never commits", {'"Degraded"': "SpecNotProven", "status.attempts": " Stuck "}
     ),
     "stalled": PageDrill("the topic lost messages: a person must act", {'"Stalled"': "SourceDataLost"}),
+    "table-late": PageDrill(_MANY, {'"TablesHealthy"': "shop.hangs: late", "status.tables.worst": "shop.hangs\tlate"}),
+    "tables-parked": PageDrill(
+        _MANY, {'"TablesHealthy"': "8 buckets, the spec 4", "status.tables.worst": "shop.refused\tparked"}
+    ),
     "stuck-inflight": PageDrill(
         "a paused pipeline hangs with an open instant",
         {

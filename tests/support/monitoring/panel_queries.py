@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from devservers.prometheus import Prometheus
 from monitoring.grafana_dashboards import BOARDS
-from monitoring.table_rows import INDEX
+from monitoring.table_rows import INDEX, TABLES
 
 
 def panel_queries(
@@ -17,7 +17,7 @@ def panel_queries(
     state. `window`: Grafana's rate interval.
     """
     for board in BOARDS:
-        for row in (row for row in board.rows if (row is INDEX) == of_state):
+        for row in (row for row in board.rows if row is not TABLES and (row is INDEX) == of_state):
             for panel in row.panels:
                 for query in panel.queries:
                     expr = query.expr.replace("$__rate_interval", window)

@@ -97,8 +97,8 @@ class Job:
             version=_version(),
             targets=Targets.of(resource),
         )
-        self.board = kind([metrics])
-        metrics.watch(self.board.snapshot, self.board.offsets)
+        self.board = board = kind([metrics])
+        metrics.watch(board.snapshot, board.offsets, board.tables if isinstance(board, TablesBoard) else tuple)
         with Endpoints(listen.host, listen.port, self._routes(resource, self.board, metrics.exposition)) as endpoints:
             log.info("endpoints", extra={"address": f"{listen.host}:{endpoints.port}"})
             yield self.board

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.monitoring.scenarios.scenario import Scenario, of
+from support.monitoring.scenarios.scenario import WHO, Scenario, of
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
@@ -11,6 +11,37 @@ SCENARIOS: tuple[Scenario, ...] = (
         {of("bucketingest_position_losses_total", pod="d"): "0x10 1x200"},
         fires_at=("6m", "50m"),
         silent_at=("4m", "70m"),
+    ),
+    Scenario(
+        "BucketIngestTablesParked",
+        "a table is parked for two minutes, and then for good until somebody mends it",
+        {of("bucketingest_tables_parked", pod="d"): "0x20 1x4 0x20 2x60 0x40"},
+        fires_at=("35m", "50m"),
+        silent_at=("12m", "25m", "60m"),
+    ),
+    Scenario(
+        "BucketIngestTableLate",
+        "one table of two is later than slo.freshness",
+        {
+            of("bucketingest_table_lag_seconds", pod="d", topic="a"): "0x40 600x60 0x40",
+            of("bucketingest_table_lag_seconds", pod="d", topic="b"): "60x140",
+            of("bucketingest_slo_freshness_seconds", pod="operator"): "300x140",
+            of("bucketingest_commit_lag_limit_seconds", pod="d"): "900x140",
+        },
+        fires_at=("30m",),
+        silent_at=("22m", "60m"),
+        labels={**WHO, "topic": "a"},
+    ),
+    Scenario(
+        "BucketIngestTableLate",
+        "without slo.freshness the limit is health.maxCommitLag",
+        {
+            of("bucketingest_table_lag_seconds", pod="d", topic="a"): "600x40 1000x60",
+            of("bucketingest_commit_lag_limit_seconds", pod="d"): "900x100",
+        },
+        fires_at=("30m",),
+        silent_at=("15m",),
+        labels={**WHO, "topic": "a"},
     ),
     Scenario(
         "BucketIngestCatalogLate",

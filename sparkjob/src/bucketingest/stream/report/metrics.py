@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.state import ServicesState
-from bucketingest.spec.job_report import FilesReport, TablesReport
+from bucketingest.spec.job_report import FilesReport, TableReport, TablesReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Phase, Progress
 from bucketingest.stream.report.source_state import SourceState
@@ -108,6 +108,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ),
     ("tables", "Tables of the resource.", _of_tables(lambda tables: tables.known)),
     ("tables_parked", "Tables that an error keeps from being written.", _of_tables(lambda tables: tables.parked)),
+    ("tables_late", "Tables later than health.maxCommitLag.", _of_tables(lambda tables: tables.late)),
     ("tables_gone", "Tables whose topic Kafka has no more.", _of_tables(lambda tables: tables.gone)),
     ("inflight_age_seconds", "Age of the open instant; 0 without one.", lambda now: now.inflight_age or 0.0),
     (
@@ -198,6 +199,27 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
 )
 
 
+# Of each table of many, of which there are at most a thousand.
+_OF_TABLE: Final[
+    tuple[tuple[str, str, type[CounterMetricFamily | GaugeMetricFamily], Callable[[TableReport], float | None]], ...]
+] = (
+    (
+        "table_parked",
+        "1 if an error keeps it from being written.",
+        GaugeMetricFamily,
+        lambda each: each.state == "parked",
+    ),
+    (
+        "table_lag_seconds",
+        "As lag_seconds; absent while it is parked.",
+        GaugeMetricFamily,
+        lambda each: each.lag.seconds,
+    ),
+    ("table_rows", "Rows received, as rows.", CounterMetricFamily, lambda each: each.rows),
+    ("table_commits", "Instants completed.", CounterMetricFamily, lambda each: each.commits),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Targets:
     """The limits that the resource sets, with which a job's figures are compared. Times in seconds."""
@@ -285,9 +307,17 @@ class JobMetrics:
         self._slo_commits = counter("bucketingest_slo_commits", "Commits that slo.commitLatency applies to.")
         self._slo_good = counter("bucketingest_slo_commits_good", "Of these, completed within slo.commitLatency.")
 
-    def watch(self, snapshot: Callable[[], Progress], offsets: Callable[[], Offsets] = dict) -> None:
-        """Read everything else from here at each scrape. `offsets`: see `ProgressBoard.offsets`."""
-        self._registry.register(_BoardCollector(snapshot, offsets, self._labels, self._version, self._targets))
+    def watch(
+        self,
+        snapshot: Callable[[], Progress],
+        offsets: Callable[[], Offsets] = dict,
+        tables: Callable[[], Sequence[TableReport]] = tuple,
+    ) -> None:
+        """Read everything else from here at each scrape. `offsets`: see `ProgressBoard.offsets`; `tables`: of many."""
+        board = _BoardCollector(
+            snapshot, offsets, tables, labels=self._labels, version=self._version, targets=self._targets
+        )
+        self._registry.register(board)
 
     def batch_took(self, seconds: float) -> None:
         """A micro-batch was written."""
@@ -310,12 +340,15 @@ class _BoardCollector(Collector):
         self,
         snapshot: Callable[[], Progress],
         offsets: Callable[[], Offsets],
+        tables: Callable[[], Sequence[TableReport]],
+        *,
         labels: tuple[str, str, str],
         version: str,
         targets: Targets,
     ) -> None:
         self._snapshot = snapshot
         self._offsets = offsets
+        self._tables = tables
         self._labels = labels
         self._version = version
         self._targets = targets
@@ -328,6 +361,7 @@ class _BoardCollector(Collector):
             yield self._gauge(name, text, limit(self._targets))
         yield from self._bucket_metrics(now)
         yield from self._partition_metrics()
+        yield from self._table_metrics()
 
     def _job_metrics(self, now: Progress) -> Iterator[Metric]:
         build = InfoMetricFamily("bucketingest_job", "The job: version, verdict of its start.", labels=LABELS)
@@ -368,6 +402,15 @@ class _BoardCollector(Collector):
             end.add_metric((*self._labels, topic, partition), last)
         yield committed
         yield end
+
+    def _table_metrics(self) -> Iterator[Metric]:
+        tables = self._tables()
+        for name, text, kind, figure in _OF_TABLE:
+            family = kind(f"bucketingest_{name}", text, labels=(*LABELS, "topic"))
+            for each in tables:
+                if (value := figure(each)) is not None:
+                    family.add_metric((*self._labels, each.topic), value)
+            yield family
 
     def _gauge(self, name: str, text: str, value: float | None) -> Metric:
         gauge = GaugeMetricFamily(f"bucketingest_{name}", text, labels=LABELS)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from bucketingest.spec.job_report import TablesReport
+from bucketingest.spec.job_report import TableReport, TablesReport
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase, Progress, ProgressObserver
 
@@ -21,11 +21,17 @@ class TablesBoard(ProgressBoard):
         self._of_tables: dict[str, ProgressBoard] = {}
         self.report: Callable[[], TablesReport | None] = lambda: None
         """Says how the tables are."""
+        self.each: Callable[[], Sequence[TableReport]] = tuple
+        """The same of each."""
         self._sum: tuple[float, Progress] | None = None
 
     def table(self, topic: str) -> ProgressBoard:
         """The board of a topic's table."""
         return self._of_tables.setdefault(topic, ProgressBoard(self._observers))
+
+    def tables(self) -> Sequence[TableReport]:
+        """How each table is."""
+        return self.each()
 
     def looked(self) -> None:
         """The topics were looked at: the job works, whether or not one of them has rows."""

@@ -108,7 +108,7 @@ class RunningTables:
         self._next_look = forward_seconds()
         self._has_looked = False
         self._has_ended = False
-        board.report = self.report
+        board.report, board.each = self.report, self.reports
         self._gathering.start()
 
     # -- what the command uses -------------------------------------------------------------------------------------
