@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.clustering.propose import SmallGroups
 from bucketingest.services.state import ServicesState
+from bucketingest.spec.job_report import LagReport, TableReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.metrics import PARTITIONS_MAX, JobMetrics, Offsets, Targets
 from bucketingest.stream.report.progress import Phase, Progress
@@ -219,6 +221,21 @@ def test_offsets_are_reported_by_partition() -> None:
 def test_of_very_many_partitions_only_the_sums_are_reported() -> None:
     metrics = watching(Progress(0.0), offsets={("t", number): (1, 3) for number in range(PARTITIONS_MAX + 1)})
     assert samples(metrics, "end_offset", "topic", "partition") == {("t", "all"): 3 * (PARTITIONS_MAX + 1)}
+
+
+def test_each_table_of_many_has_its_series_and_a_parked_one_has_no_lag() -> None:
+    def table(topic: str, state: Literal["open", "parked"], seconds: float | None) -> TableReport:
+        lag = LagReport(offsets=None, seconds=seconds)
+        return TableReport(topic=topic, table=f"s3://lake/{topic}", state=state, lag=lag, rows=7, commits=2)
+
+    metrics = JobMetrics(**LABELS)
+    tables = [table("shop.a", "open", 12.5), table("shop.b", "parked", None)]
+    metrics.watch(lambda: Progress(0.0), tables=lambda: tables)
+
+    assert samples(metrics, "table_lag_seconds", "topic") == {("shop.a",): 12.5}
+    assert samples(metrics, "table_parked", "topic") == {("shop.a",): 0, ("shop.b",): 1}
+    assert samples(metrics, "table_rows_total", "topic") == {("shop.a",): 7, ("shop.b",): 7}
+    assert samples(metrics, "table_commits_total", "topic") == {("shop.a",): 2, ("shop.b",): 2}
 
 
 def test_two_jobs_in_one_process_do_not_mix() -> None:
