@@ -228,7 +228,7 @@ def test_each_table_of_many_has_its_series_and_a_parked_one_has_no_lag() -> None
         lag = LagReport(offsets=None, seconds=seconds)
         return TableReport(topic=topic, table=f"s3://lake/{topic}", state=state, lag=lag, rows=7, commits=2)
 
-    metrics = JobMetrics(**LABELS)
+    metrics = JobMetrics(namespace="shop", name="orders", pipeline="shop/orders")
     tables = [table("shop.a", "open", 12.5), table("shop.b", "parked", None)]
     metrics.watch(lambda: Progress(0.0), tables=lambda: tables)
 
