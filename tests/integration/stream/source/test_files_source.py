@@ -17,8 +17,10 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Status
 from bucketingest.storage import open_storage
 from bucketingest.stream.errors import NoSourceFiles, SourceFilesChanged
+from bucketingest.stream.files import writing
 from bucketingest.stream.files.log import FileBatch, FilesLog
 from bucketingest.stream.files.source_file import SourceFile
+from bucketingest.stream.micro_batch import write_letters
 from bucketingest.stream.report.job_report import progress_report
 from bucketingest.stream.report.progress import Progress
 from bucketingest.write.errors import RowsRejected
@@ -302,6 +304,37 @@ def test_a_file_that_is_deleted_before_it_is_read_is_a_dead_letter(run: Runner, 
     assert [(each["reason"], each["detail"]) for each in lake.letters()] == [
         ("file", f"{incoming}/gone.parquet: was deleted before it was read")
     ]
+
+
+@pytest.mark.parametrize("becomes", ["changed", "deleted"])
+def test_a_file_that_goes_after_its_rows_were_written_leaves_none_of_them(
+    run: Runner, lake: Lake, incoming: Path, monkeypatch: pytest.MonkeyPatch, becomes: str
+) -> None:
+    """Dead letters are read after the rows. A file that is another one then is read again, in a new instant: rows of
+    the old one would be visible by their files' names, and in no commit.
+    """
+    new = incoming / "a.json"
+    new.write_text(f'{{"id": "old", "at": "{AT}", "quantity": 1}}\nno json\n')
+
+    def change_first(letters: Any, plan: Any) -> Any:
+        monkeypatch.undo()
+        new.unlink()
+        if becomes == "changed":
+            new.write_text(f'{{"id": "new", "at": "{AT}", "quantity": 2}}\nno json either\n')
+        return write_letters(letters, plan)
+
+    monkeypatch.setattr(writing, "write_letters", change_first)
+
+    run.once(resource(lake, incoming, "json", changed="readAgain"))
+
+    if becomes == "changed":
+        assert quantities(lake) == {"new": 2}
+        assert [each["value"] for each in lake.letters()] == [b"no json either"]
+    else:
+        assert not list(lake.table.glob(".*.log.*"))
+        assert [(each["reason"], each["detail"]) for each in lake.letters()] == [
+            ("file", f"{incoming}/a.json: was deleted before it was read")
+        ]
 
 
 def source_condition(wanted: BucketIngest, progress: Progress) -> tuple[str, str, str]:

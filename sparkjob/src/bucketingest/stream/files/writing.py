@@ -16,7 +16,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, StructType
 
 from bucketingest.decode.files.reader import FileReader
+from bucketingest.hudi.naming import version_of
+from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.spec.fields.source import ChangedFiles
+from bucketingest.storage import open_storage
 from bucketingest.stream.errors import SourceFilesChanged
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.opening import FileChanged, as_they_are
@@ -35,7 +38,7 @@ from bucketingest.stream.micro_batch import (
 from bucketingest.stream.source.decoding import BAD, DATA, DETAIL, Decoded
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
-from bucketingest.write.errors import RowsRejected
+from bucketingest.write.errors import ConflictingAttempt, RowsRejected
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.shuffle import SHUFFLE_DDL
 from bucketingest.write.rows.write_status import WriteStatus
@@ -65,7 +68,7 @@ class FilesWriter:
         return cls(session, files.reader, shape, files.source.changed, files.is_splittable, unknown)
 
     def write(self, batch: FileBatch, plan: WritePlan) -> Sequence[WriteStatus]:
-        """Write one. Raises RowsRejected, SourceFilesChanged, and what `write_packed` does."""
+        """Write one. Raises RowsRejected, SourceFilesChanged, ConflictingAttempt, and what `write_packed` does."""
         files = self._files(batch)
         for left in reversed(range(_ROUNDS_MAX)):
             try:
@@ -74,6 +77,7 @@ class FilesWriter:
                 if not left:
                     raise
                 files = self._after(error, batch, files, plan)
+                _check_nothing_written(plan, error)
         raise AssertionError("the last round returns or raises")
 
     def _files(self, batch: FileBatch) -> TaskFiles:
@@ -147,6 +151,18 @@ class FilesWriter:
         count = len(files.tasks)
         tasks = self.session.range(0, count, 1, count)
         return map_in_arrow(tasks, _of_task(stage), columns)
+
+
+def _check_nothing_written(plan: WritePlan, error: PySparkException) -> None:
+    """Raise ConflictingAttempt if tasks have written rows: the next round would leave those behind that it does not
+    have, since a file of a file group is visible by its name alone. Only the dead letters are read after that, and the
+    files of a shuffle that Spark lost.
+    """
+    storage = open_storage(plan.table_url, plan.storage_options)
+    marked = marked_files(storage, plan.instant_time)
+    if any(version_of(path) in (plan.sequence, None) for path in marked):
+        why = "a file was changed or deleted after its rows were written and before the micro-batch was complete"
+        raise ConflictingAttempt(why) from error
 
 
 def _of_task(stage: Callable[[int], Iterator[pa.RecordBatch]]) -> Stage:
