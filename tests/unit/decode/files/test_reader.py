@@ -14,7 +14,7 @@ from bucketingest.decode.files import reader as reader_module
 from bucketingest.decode.files.csv_rows import CsvReader
 from bucketingest.decode.files.json_documents import JsonReader
 from bucketingest.decode.files.parquet import ParquetReader
-from bucketingest.decode.files.parts import BadFile, Piece
+from bucketingest.decode.files.parts import BadFile, Piece, Reader
 from bucketingest.decode.files.reader import FileReader
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.rows import Decoded
@@ -76,6 +76,19 @@ def test_values_of_directories_are_columns_and_win() -> None:
     assert row["place"] is None
     (row,) = rows(LINE, "2026/01/x.json")
     assert (row["dt"], row["place"]) == (None, "in the file")
+
+
+DATES = pa.schema([("dt", pa.date32())])
+
+
+@pytest.mark.parametrize(
+    ("reader", "content"), [(JsonReader(DATES), LINE), (CsvReader(DATES, has_header=True), b"id\na\n")]
+)
+def test_a_file_whose_directories_have_every_column_is_refused(reader: Reader, content: bytes) -> None:
+    """Arrow's batches without columns have no rows: none of its records would be seen."""
+    piece = Piece(0, "dt=2026-01-02/x", 0, len(content))
+    with pytest.raises(BadFile, match="its directories have every column of the schema"):
+        list(FileReader(DATES, reader).read(piece, lambda _: pa.BufferReader(content)))
 
 
 def test_columns_that_the_schema_does_not_have_are_said() -> None:

@@ -47,6 +47,8 @@ class FileReader:
         with _named(piece), damaged():
             made = constants(piece.path, self.columns)
             reader = replace(self.format, columns=self._without(made)) if made else self.format
+            if not len(reader.columns):
+                raise BadFile("its directories have every column of the schema: add a column that its records have")
             with open_file(piece) as file:
                 for part in reader.read(decompressed(file, piece.path), piece):
                     yield Found(piece, part, made)

@@ -14,7 +14,6 @@ import json
 import uuid
 import zlib
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
@@ -105,7 +104,7 @@ class FilesLog:
         is_due = seen.seen.recent >= max(_FOLD_FILES, long // 4) or seen.last - seen.folded >= _FOLD_BATCHES
         if not is_due:
             return seen
-        folded = seen.seen.folded(today())
+        folded = seen.seen.folded()
         created(self._table, self._seen(seen.last), folded.to_bytes())
         self._sweep(seen.last)
         return SeenUntil(folded, seen.last, seen.last)
@@ -153,8 +152,3 @@ class SeenUntil:
         """Also with the next micro-batch."""
         self.seen.add(batch.root, batch.files)
         return SeenUntil(self.seen, self.folded, batch.number)
-
-
-def today() -> int:
-    """Days since 1970."""
-    return int(datetime.now(UTC).timestamp() // 86_400)

@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 from operator import attrgetter
 from typing import Final
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from bucketingest.spec.fields.source import ChangedFiles
 from bucketingest.storage import Storage
 from bucketingest.stream.errors import SourceFilesChanged
-from bucketingest.stream.files.log import FileBatch, FilesLog, SeenUntil, today
+from bucketingest.stream.files.log import FileBatch, FilesLog, SeenUntil
 from bucketingest.stream.files.source_file import SourceFile, listed
 
 log = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ class FilesPlanner:
             present.append(look.present)
             if len(found) > 2 * _WAITING_MAX:
                 found, more = heapq.nsmallest(_WAITING_MAX, found, key=_place), True
-        self._seen.seen.listed(present, today())
+        self._seen.seen.listed(present, int(datetime.now(UTC).timestamp() // 86_400))
         found += self._again(changed)
         if len(found) > _WAITING_MAX:
             found, more = heapq.nsmallest(_WAITING_MAX, found, key=_place), True

@@ -37,6 +37,8 @@ class Seen:
         self._versions = np.zeros(len(keys), np.uint64) if versions is None else versions
         self._gone = np.zeros(len(keys), np.uint32) if gone is None else gone
         self._recent: dict[bytes, int] = {}
+        self._looked = 0
+        """Day of the newest listing of this process."""
 
     def __len__(self) -> int:
         return len(self._keys) + len(self._recent)
@@ -82,10 +84,13 @@ class Seen:
             is_there[places] = True
         self._gone[is_there] = 0
         self._gone[~is_there & (self._gone == 0)] = today
+        self._looked = today
 
-    def folded(self, today: int) -> Seen:
-        """The same in one sorted array, without what has not been listed for long."""
-        keep = (self._gone == 0) | (self._gone + FORGOTTEN_DAYS > today)
+    def folded(self) -> Seen:
+        """The same in one sorted array, without what a listing lacks long after another one did: a file may have come
+        back since the last one, which may be months ago.
+        """
+        keep = (self._gone == 0) | (self._gone + FORGOTTEN_DAYS > self._looked)
         fresh = np.array(list(self._recent), _KEY)
         order = np.argsort(fresh, kind="stable")
         fresh, fresh_versions = fresh[order], np.fromiter(self._recent.values(), np.uint64, len(fresh))[order]
@@ -96,7 +101,9 @@ class Seen:
         versions = np.concatenate((self._versions[keep], fresh_versions))
         gone = np.concatenate((self._gone[keep], np.zeros(len(fresh), np.uint32)))
         order = np.argsort(keys, kind="stable")
-        return Seen(keys[order], versions[order], gone[order])
+        folded = Seen(keys[order], versions[order], gone[order])
+        folded._looked = self._looked
+        return folded
 
     def to_bytes(self) -> bytes:
         """For storage; only what `folded` has made."""
