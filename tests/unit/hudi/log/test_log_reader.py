@@ -3,9 +3,11 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.errors import CorruptLog
+from bucketingest.hudi.log.blocks import parquet_data_block
 from bucketingest.hudi.log.format import BlockType, HeaderKey, frame_block, read_blocks
 from bucketingest.hudi.log.reader import Delete, LogContent, decode_block, read_log
 from bucketingest.hudi.table.schema import META_COLUMNS
@@ -110,3 +112,19 @@ def test_values_of_rows_that_are_not_wanted_are_not_decoded() -> None:
     assert decode_block(block, rows=np.array([0])).rows == content.rows.slice(0, 1)
     with pytest.raises(CorruptLog, match="ends within a value"):
         decode_block(block, rows=np.array([1]))
+
+
+def test_no_byte_of_a_parquet_blocks_page_changes_without_an_error() -> None:
+    rows = pa.table({**dict.fromkeys(META_COLUMNS, ["x"] * 50), "v": pa.array(range(10**9, 10**9 + 50))})
+    data = b"".join(map(bytes, parquet_data_block(rows, instant_time="1", avro_schema_json="{}")))
+    ((content, right),) = [(bytes(each.block.content), each.rows) for each in read_log(data)]
+    start = data.index(content)
+    values = pq.ParquetFile(pa.BufferReader(content)).metadata.row_group(0).column(len(META_COLUMNS))
+    first = start + values.data_page_offset
+    for at in range(first, first + values.total_compressed_size, 5):
+        try:
+            ((found),) = [each.rows for each in read_log(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])]
+        except CorruptLog:
+            continue
+        assert found is not None
+        assert found.equals(right), at

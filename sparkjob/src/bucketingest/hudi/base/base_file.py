@@ -128,6 +128,7 @@ class BaseFileWriter:
             compression="zstd",
             compression_level=1,
             use_dictionary=_repeating(first),
+            write_page_checksum=True,
             store_schema=False,
         )
 

@@ -200,7 +200,7 @@ def _rows_by_file(
             continue
         data = storage.get(f"{HISTORY_DIRECTORY}/{file.name}")
         # One thread: the files are small, and Arrow's pool has been seen to abort a process that ends right afterwards.
-        history = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        history = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True)
         table = history.read(columns=columns, use_threads=False)
         if actions:
             table = table.filter(pc.is_in(table["action"], pa.array(actions, pa.string())))

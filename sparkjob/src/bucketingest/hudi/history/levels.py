@@ -104,7 +104,7 @@ def _merge(storage: Storage, sources: Sequence[ManifestEntry], to: str) -> None:
     with rows_writer(to) as writer:
         for source in sources:
             data = storage.get(f"{HISTORY_DIRECTORY}/{source.name}")
-            history = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+            history = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True)
             for batch in history.iter_batches(_BATCH_ROWS, columns=ROWS.names, use_threads=False):
                 keys = list(zip(*(batch.column(name).to_pylist() for name in TEXTS), strict=True))
                 new = [number for number, key in enumerate(keys) if key not in seen]

@@ -74,6 +74,7 @@ def parquet_bytes(table: pa.Table, *, compression: str | None = None, level: int
         compression_level=level,
         use_dictionary=[field.name for field in table.schema if pa.types.is_dictionary(field.type)],
         write_statistics=False,
+        write_page_checksum=True,
         store_schema=False,
     ) as writer:
         writer.write_table(table, row_group_size=max(1, table.num_rows))

@@ -77,7 +77,7 @@ def decode_block(
     where = f"{source}: the block at byte {block.offset}"
     try:
         return _decoded(block, columns, rows, where)
-    except (pa.ArrowInvalid, EOFError, struct.error, ValueError, KeyError, IndexError) as error:
+    except (pa.ArrowInvalid, OSError, EOFError, struct.error, ValueError, KeyError, IndexError) as error:
         raise CorruptLog(f"{where} holds content that cannot be decoded: {error}") from error
 
 
@@ -85,7 +85,7 @@ def _decoded(block: LogBlock, columns: Sequence[str] | None, rows: Places | None
     match block.type:
         case BlockType.PARQUET:
             # One thread: the caller decides how many cores it uses.
-            content = pq.ParquetFile(pa.BufferReader(block.content), pre_buffer=False)
+            content = pq.ParquetFile(pa.BufferReader(block.content), pre_buffer=False, page_checksum_verification=True)
             table = content.read(columns, use_threads=False)
             return LogContent(block, table if rows is None else taken(table, rows), ())
         case BlockType.AVRO_DATA:

@@ -18,12 +18,18 @@ _SAMPLE_ROWS = 1024
 def open_base(storage: Storage, path: str) -> pq.ParquetFile:
     """The base file at `path`, nothing of it read but its footer. Use it as a context."""
     file = ObjectFile(storage, path)
-    return pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False, read_dictionary=list(REPEATED))
+    return pq.ParquetFile(
+        file,
+        buffer_size=_BUFFER_BYTES,
+        pre_buffer=False,
+        read_dictionary=list(REPEATED),
+        page_checksum_verification=True,  # a damaged page may decode, and a merge would make it the table's
+    )
 
 
 def read_footer(storage: Storage, path: str) -> pq.FileMetaData:
     """The footer of any Parquet file."""
-    with pq.ParquetFile(ObjectFile(storage, path)) as file:
+    with pq.ParquetFile(ObjectFile(storage, path), page_checksum_verification=True) as file:
         return file.metadata
 
 

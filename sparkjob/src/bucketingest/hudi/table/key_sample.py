@@ -56,7 +56,7 @@ def _placed_keys(storage: Storage, file: DataFile) -> Iterator[tuple[str, str, s
 
 def _keys(data: bytes, file: DataFile) -> list[str]:
     if isinstance(file.name, BaseFileName):
-        column = pq.read_table(io.BytesIO(data), columns=[_RECORD_KEY])[_RECORD_KEY]
+        column = pq.read_table(io.BytesIO(data), columns=[_RECORD_KEY], page_checksum_verification=True)[_RECORD_KEY]
         return column.slice(0, KEYS_PER_FILE_MAX).to_pylist()
     keys: list[str] = []
     for content in read_log(data, source=file.path):

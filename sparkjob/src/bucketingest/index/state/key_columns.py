@@ -80,7 +80,9 @@ def keys_in_logs_only(storage: Storage, files: FileSlice) -> pa.Array:
 def _of_base(storage: Storage, path: str, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
     source = f"{storage.url}/{path}"
     try:
-        with pq.ParquetFile(ObjectFile(storage, path), buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+        with pq.ParquetFile(
+            ObjectFile(storage, path), buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+        ) as file:
             if missing := set(columns).difference(file.schema_arrow.names):
                 raise InvalidTable(
                     f"{source}: it has no column {', '.join(sorted(missing))}, so it is no base file of Hudi's"

@@ -96,7 +96,7 @@ class ClusteringExecutor(Executor):
         if done.rows > self._rows_max:
             raise InvalidTable(f"{new.partition_path}: {done.rows} rows are more than {self._rows_max} for a new group")
         hasher, hashes, filled = KeyHasher(os.urandom(SEED_BYTES)), np.empty(done.rows, np.uint64), 0  # noqa: TID251 - the result does not depend on it
-        with pq.ParquetFile(scratch) as file:
+        with pq.ParquetFile(scratch, page_checksum_verification=True) as file:
             for batch in file.iter_batches(_BATCH_ROWS, columns=[_KEY], use_threads=False):
                 found = hasher.hash(batch.column(0)).hashes
                 hashes[filled : filled + len(found)] = found

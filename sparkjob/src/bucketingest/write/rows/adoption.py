@@ -109,7 +109,7 @@ def _texts_of_log(log: BinaryIO) -> Iterator[str]:
 def _texts_of_base(file: BinaryIO) -> Iterator[str]:
     """A text for each row of a base file."""
     file.seek(0)
-    for batch in pq.ParquetFile(file).iter_batches(_ROWS, use_threads=False):
+    for batch in pq.ParquetFile(file, page_checksum_verification=True).iter_batches(_ROWS, use_threads=False):
         yield from _texts_of_rows(batch)
 
 
