@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bucketingest.exit_codes import ExitCode
 from bucketingest.hudi.lock.process_identity import ProcessIdentity
 from bucketingest.lease.objects import newest_lease
-from bucketingest.lease.record import DRIFT, KEPT, LeaseLost, TableLeased
+from bucketingest.lease.record import DRIFT, KEPT, LeaseLost, LeaseNotRenewed, TableLeased
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.storage import Storage, StorageUnavailable, open_storage
 from support.locks.clocks import FakeClock
@@ -86,6 +87,29 @@ def test_a_lease_that_is_not_renewed_ends_for_its_owner_well_before_others_may_t
         lease.renew()
     with pytest.raises(LeaseLost, match="took the table"):
         lease.check()
+
+
+def test_a_store_that_does_not_answer_is_named_and_a_process_that_was_paused_too(
+    acquire: Acquire, clock: FakeClock, storage: Storage
+) -> None:
+    """Who is paged looks at the store in one case, and for another job in the other."""
+    failing = [False]
+    lease = acquire(at=FlakyStorage(storage, lambda path: failing[0]))
+    clock.advance(VALIDITY)
+    with pytest.raises(LeaseLost, match="the process was paused") as paused:
+        lease.check()
+    lease.renew()
+    failing[0] = True
+    with pytest.raises(StorageUnavailable):
+        lease.renew()
+    lease.check()
+    failing[0] = False
+    clock.advance(VALIDITY)
+    with pytest.raises(LeaseNotRenewed, match="storage has not answered the renewal") as silent:
+        lease.check()
+    assert (paused.value.exit_code, silent.value.exit_code) == (ExitCode.FENCED_OUT, ExitCode.STORAGE_UNAVAILABLE)
+    lease.renew()
+    lease.check(VALIDITY / 2)
 
 
 def test_a_margin_asks_for_more_than_the_present_moment(acquire: Acquire, clock: FakeClock) -> None:

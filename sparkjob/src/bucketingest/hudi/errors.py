@@ -77,3 +77,9 @@ class LockLost(HudiError):
     """We may no longer hold the table's lock: nothing that needs it may be done now."""
 
     exit_code = ExitCode.FENCED_OUT
+
+
+class LockNotRenewed(LockLost):
+    """Storage has not answered a renewal of the lock for so long that another writer may take it."""
+
+    exit_code = ExitCode.STORAGE_UNAVAILABLE

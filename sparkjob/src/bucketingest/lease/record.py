@@ -43,6 +43,12 @@ class LeaseLost(LeaseError):
     exit_code = ExitCode.FENCED_OUT
 
 
+class LeaseNotRenewed(LeaseLost):
+    """Storage has not answered a renewal for so long that another job may take the table."""
+
+    exit_code = ExitCode.STORAGE_UNAVAILABLE
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseOwner:
     """The holder of a table's lease."""

@@ -29,6 +29,7 @@ from bucketingest.lease.record import (
     DEFAULT_VALIDITY,
     DRIFT,
     LeaseLost,
+    LeaseNotRenewed,
     LeaseOwner,
     LeaseRecord,
     TableLeased,
@@ -44,6 +45,8 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 1.0
 _RELEASE_TRIES: Final = 3
+_RENEWALS_MAX: Final = 2
+"""In a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +148,19 @@ class TableLease:
         self._owner = replace(self._owner, epoch=epoch)
 
     def check(self, margin: timedelta = timedelta(0)) -> None:
-        """Raise LeaseLost unless the lease stays valid for at least `margin`, ClockError if the clocks of this machine
+        """Raise LeaseLost unless the lease stays valid for at least `margin`, LeaseNotRenewed if that is for storage,
+        which does not answer; ClockError if the clocks of this machine
         and of the storage differ: each renewal compares them. No I/O.
         """
         self.refuse_taken()
         left = self._held.usable_until - self._times.monotonic()
         if left < margin.total_seconds() or left <= 0:
-            raise LeaseLost(
+            is_silent = self._pending is not None
+            why = "storage has not answered the renewal" if is_silent else "the process was paused"
+            raise (LeaseNotRenewed if is_silent else LeaseLost)(
                 f"{self._storage.url}: the lease of {self.owner} was not renewed in time ({left:.1f} s are left of it, "
-                f"{margin.total_seconds():g} s are needed): storage did not answer, or the process was paused. "
-                "This attempt stops and commits nothing; start it again"
+                f"{margin.total_seconds():g} s are needed): {why}. This attempt stops and commits nothing; start it "
+                "again"
             )
         self._store_clock.check()
 
@@ -167,17 +173,24 @@ class TableLease:
         """Renew once; the thread does this. Raises LeaseLost if another job took the table, StorageError."""
         with self._changing:
             self.refuse_taken()
-            if self._pending is None:
-                number = self._held.number + 1
-                self._record, self._pending = _next_step(number, self._record, self._owner, self._times)
-            made = take(self._storage, self._pending)
-            if made is None:
-                with suppress(StorageError):
-                    self._lost = self._taken()
-                self._lost = self._lost or f"{self._storage.url}: another job has taken the table from {self.owner}"
-                raise LeaseLost(self._lost)
-            self._store_clock.written(made, self._pending.since)
-            self._held, self._pending = self._pending, None
+            self._pending = self._pending or self._next()
+            for _ in range(_RENEWALS_MAX):
+                made = take(self._storage, self._pending)
+                if made is None:
+                    with suppress(StorageError):
+                        self._lost = self._taken()
+                    self._lost = self._lost or f"{self._storage.url}: another job has taken the table from {self.owner}"
+                    raise LeaseLost(self._lost)
+                self._store_clock.written(made, self._pending.since)
+                self._held = self._pending
+                if self._held.usable_until > self._times.monotonic():
+                    self._pending = None
+                    return
+                self._pending = self._next()  # the answer came so late that it renews nothing
+
+    def _next(self) -> Step:
+        self._record, step = _next_step(self._held.number + 1, self._record, self._owner, self._times)
+        return step
 
     def release(self) -> None:
         """Free the table for other jobs immediately. Never raises StorageError: the lease expires in any case."""

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from bucketingest.hudi.errors import InvalidTable, LockLost
+from bucketingest.exit_codes import ExitCode
+from bucketingest.hudi.errors import InvalidTable, LockLost, LockNotRenewed
 from bucketingest.hudi.lock.storage_lock import CLOCK_DRIFT, LOCK_PATH, HeldStorageLock, LockContent, StorageLock
 from bucketingest.storage import ConditionalStorage, Data, StorageUnavailable, Version, open_storage
 from bucketingest.storage.remote.object_storage import ObjectStorage
@@ -104,6 +105,47 @@ def test_a_lock_that_is_not_renewed_ends_for_us_well_before_others_take_it(
     held.release()
 
 
+class Forgetful(ObjectStorage):
+    """Loses the answers of replaces while `losing` is set."""
+
+    losing = False
+    reads = 0
+
+    def replace(self, path: str, data: Data, version: Version) -> Version:
+        done = super().replace(path, data, version)
+        if self.losing:
+            raise StorageUnavailable(f"{path}: no answer")
+        return done
+
+    def get_versioned(self, path: str) -> tuple[bytes, Version]:
+        self.reads += 1
+        return super().get_versioned(path)
+
+
+@pytest.fixture
+def forgetful(storage: ConditionalStorage) -> Forgetful:
+    assert isinstance(storage, ObjectStorage)
+    return Forgetful(storage._location)
+
+
+def test_a_store_that_does_not_answer_is_named_and_a_process_that_was_paused_too(
+    forgetful: Forgetful, clock: FakeClock
+) -> None:
+    held = take(lock(forgetful, clock))
+    clock.advance(VALIDITY)
+    with pytest.raises(LockLost, match="the process was paused") as paused:
+        held.check()
+    assert held.renew()
+    forgetful.losing = True
+    with pytest.raises(StorageUnavailable):
+        held.renew()
+    held.check()
+    clock.advance(VALIDITY)
+    with pytest.raises(LockNotRenewed, match="storage has not answered the renewal") as silent:
+        held.check()
+    assert (paused.value.exit_code, silent.value.exit_code) == (ExitCode.FENCED_OUT, ExitCode.STORAGE_UNAVAILABLE)
+
+
 def test_a_lock_that_is_renewed_stays(storage: ConditionalStorage, clock: FakeClock) -> None:
     held = take(lock(storage, clock))
     for _ in range(10):
@@ -127,29 +169,6 @@ def test_a_lock_that_another_writer_took_is_lost_and_not_released(
     other.check()
     assert not stored(storage).expired
     other.release()
-
-
-class Forgetful(ObjectStorage):
-    """Loses the answers of replaces while `losing` is set."""
-
-    losing = False
-    reads = 0
-
-    def replace(self, path: str, data: Data, version: Version) -> Version:
-        done = super().replace(path, data, version)
-        if self.losing:
-            raise StorageUnavailable(f"{path}: no answer")
-        return done
-
-    def get_versioned(self, path: str) -> tuple[bytes, Version]:
-        self.reads += 1
-        return super().get_versioned(path)
-
-
-@pytest.fixture
-def forgetful(storage: ConditionalStorage) -> Forgetful:
-    assert isinstance(storage, ObjectStorage)
-    return Forgetful(storage._location)
 
 
 def test_a_lock_taken_without_an_answer_is_held_at_the_next_try(forgetful: Forgetful, clock: FakeClock) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
-from bucketingest.hudi.errors import InvalidTable, LockLost
+from bucketingest.hudi.errors import InvalidTable, LockLost, LockNotRenewed
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.lock.renewal_thread import RenewalThread
 from bucketingest.storage import AlreadyExists, Changed, ConditionalStorage, NotFound, StorageError, Version
@@ -172,20 +172,24 @@ class HeldStorageLock:
         self._version = version
         self._until = until
         self._lost = False
+        self._asks = False
         self._changing = threading.Lock()
         self._renewal_thread = lock.renewal_thread(self.renew)
 
     def check(self) -> None:
         """Raise LockLost unless we certainly still hold the lock. No I/O."""
-        if self._lost or self._lock.is_past(self._until):
-            raise LockLost(
-                f"{self._lock.where}: the table's lock was lost or not renewed in time: storage did not answer, or the "
-                "process was paused; nothing is committed now"
+        if self._lost:
+            raise LockLost(f"{self._lock.where}: another writer took the table's lock; nothing is committed now")
+        if self._lock.is_past(self._until):
+            why = "storage has not answered the renewal" if self._asks else "the process was paused"
+            raise (LockNotRenewed if self._asks else LockLost)(
+                f"{self._lock.where}: the table's lock was not renewed in time: {why}; nothing is committed now"
             )
 
     def renew(self) -> bool:
         """Extend the lock; False if it is lost. Raises StorageError, then the outcome is unknown."""
         with self._changing:
+            self._asks = True
             until = self._lock.usable_until()
             content = self._lock.content()
             version = self._lock.write(content, self._version)
@@ -194,6 +198,7 @@ class HeldStorageLock:
                 log.error("lost the table's lock", extra={"lock": self._lock.where})
                 return False
             self._version, self._content, self._until = version, content, until
+            self._asks = self._lock.is_past(until)
             return True
 
     def release(self) -> None:
