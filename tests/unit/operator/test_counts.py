@@ -16,7 +16,7 @@ EMPTY = Status()
 
 def clean(reason: str) -> dict[str, Any]:
     condition = Condition(
-        type="TimelineClean", status="False", reason=reason, lastTransitionTime=datetime(2026, 11, 21, tzinfo=UTC)
+        type="TimelineClean", status="False", reason=reason, last_transition_time=datetime(2026, 11, 21, tzinfo=UTC)
     )
     return {"conditions": (condition,)}
 
@@ -88,7 +88,7 @@ def test_a_commit_is_measured_once() -> None:
 def test_a_commit_that_an_earlier_operator_saw_is_not_measured_again() -> None:
     counts = Counts()
     seen = LastCommit(instant="20261121000000000", time=datetime(2026, 11, 21, tzinfo=UTC), rows=1)
-    note(counts, "a", 1, instant="20261121000000000", lastCommit=seen)
+    note(counts, "a", 1, instant="20261121000000000", last_commit=seen)
     assert sum(counts.latency_buckets) == 0
-    note(counts, "a", 1, instant="20261121000100000", lastCommit=seen)
+    note(counts, "a", 1, instant="20261121000100000", last_commit=seen)
     assert sum(counts.latency_buckets) == 1

@@ -31,10 +31,10 @@ class Clock:
 
 def status(*outcomes: str | None, ready: bool = False, phase: str = "Recovering") -> Status:
     attempts = tuple(
-        Attempt(number=number, outcome=outcome, endedAt=None if outcome is None else STARTED)
+        Attempt(number=number, outcome=outcome, ended_at=None if outcome is None else STARTED)
         for number, outcome in enumerate(outcomes, 1)
     )
-    said = Condition(type="Ready", status="True" if ready else "False", reason="Any", lastTransitionTime=STARTED)
+    said = Condition(type="Ready", status="True" if ready else "False", reason="Any", last_transition_time=STARTED)
     return Status.model_validate({"phase": phase, "attempts": attempts, "conditions": (said,)})
 
 
@@ -170,7 +170,7 @@ def test_a_ready_driver_that_has_input_and_has_not_committed_with_the_default_im
     other = replace(named("b"), has_default_image=True)
 
     def decided(status: Status, failed_at: datetime | None = None) -> None:
-        trial = Trial(digest="new", generation=1, attempt=2, until=STARTED, failedAt=failed_at)
+        trial = Trial(digest="new", generation=1, attempt=2, until=STARTED, failed_at=failed_at)
         upgrade = UpgradeStatus(attempt=1, digest="of the image before", trial=trial)
         given = replace(named("a"), has_default_image=True)
         plan = Plan((), replace_upgrade(status, upgrade), timedelta(seconds=5))
@@ -260,7 +260,7 @@ def test_a_new_leader_knows_the_restarts_of_the_old_one() -> None:
 
 def test_a_new_leader_knows_who_has_the_turn_of_a_default_image() -> None:
     def on_trial(failed_at: datetime | None = None) -> Status:
-        trial = Trial(digest="new", generation=1, attempt=2, until=STARTED, failedAt=failed_at)
+        trial = Trial(digest="new", generation=1, attempt=2, until=STARTED, failed_at=failed_at)
         return replace_upgrade(DONE, UpgradeStatus(attempt=1, digest="of the image before", trial=trial))
 
     def full(given: Status) -> bool:
@@ -271,7 +271,7 @@ def test_a_new_leader_knows_who_has_the_turn_of_a_default_image() -> None:
     def in_check(result: str, reason: str = "PreflightRunning") -> Status:
         check = Preflight(digest="new", generation=2, since=STARTED, result=result, message=None)
         given = replace_upgrade(DONE, UpgradeStatus(attempt=1, digest="of the image before", preflight=check))
-        waits = Condition(type="Reconciling", status="True", reason=reason, lastTransitionTime=STARTED)
+        waits = Condition(type="Reconciling", status="True", reason=reason, last_transition_time=STARTED)
         return given.model_copy(update={"conditions": [*(given.conditions or ()), waits]})
 
     assert full(in_check("Pending")), "its spec is being checked"

@@ -147,8 +147,8 @@ class Draft:
             status=value,
             reason=reason,
             message=shortened(message),
-            observedGeneration=self._generation,
-            lastTransitionTime=self._now if old is None or changed else old.last_transition_time,
+            observed_generation=self._generation,
+            last_transition_time=self._now if old is None or changed else old.last_transition_time,
         )
 
     def intend(self, number: int, pod: str) -> None:
@@ -199,7 +199,7 @@ class Draft:
                 instant=commit.instant,
                 time=commit.at.replace(microsecond=0),
                 rows=commit.rows,
-                latencySeconds=max(0.0, round(commit.latency_seconds, 1)),
+                latency_seconds=max(0.0, round(commit.latency_seconds, 1)),
             )
         inflight = report.inflight
         if inflight is None:
@@ -209,7 +209,7 @@ class Draft:
             self._inflight = Inflight(instant=inflight.instant, since=since)
         if report.state is not None:  # a driver that has just started does not know it yet
             self._index = IndexStatus(
-                newKeysInLogs=report.state.new_keys_in_logs, unloadedPartitions=report.state.unloaded_partitions
+                new_keys_in_logs=report.state.new_keys_in_logs, unloaded_partitions=report.state.unloaded_partitions
             )
         if report.files is not None:
             self.set(SOURCE_COMPLETE, *_judge_files(report.files))
@@ -262,10 +262,10 @@ class Draft:
                 self.set(kind, "Unknown", "NotKnown")
         others = [each for kind, each in self._conditions.items() if kind not in CONDITIONS]
         return Status(
-            observedGeneration=self._generation,
+            observed_generation=self._generation,
             phase=self._phase,
             conditions=(*(self._conditions[kind] for kind in CONDITIONS), *others)[:16],
-            lastCommit=self._last_commit,
+            last_commit=self._last_commit,
             inflight=self._inflight,
             lag=self._lag_now(),
             index=self._index,

@@ -88,15 +88,15 @@ def read_status(content: Any) -> Status:
         return Status()
     content, _ = without_unknown(Status, content)
     try:
-        return Status.model_validate(dict(content))
+        return Status.from_document(dict(content))
     except Exception:  # noqa: BLE001 - the next pass writes it anew
         usable = {name: value for name, value in content.items() if _usable(name, value)}
-        return Status.model_validate(usable)
+        return Status.from_document(usable)
 
 
 def _usable(name: str, value: Any) -> bool:
     try:
-        Status.model_validate({name: value})
+        Status.from_document({name: value})
     except Exception:  # noqa: BLE001 - as above
         return False
     return True

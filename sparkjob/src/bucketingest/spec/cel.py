@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic.alias_generators import to_camel
+
 from bucketingest.spec.fields.options import (
     FILES_READING,
     KAFKA_OPTIONS,
@@ -123,7 +125,7 @@ _COLUMNS: Final = (
     "["
     + ", ".join(
         f"has(self.{part}) ? self.{part}.lowerAscii() : ''"
-        for part in [field.alias or name for name, field in KafkaColumns.model_fields.items()]
+        for part in map(to_camel, KafkaColumns.model_fields)
     )
     + "].filter(name, name != '')"
 )

@@ -74,7 +74,7 @@ def _derived(resource: BucketIngest, topic: str, override: Override | None) -> B
     kafka["topics"] = [topic]
     spec["commit"] = {**spec.get("commit", {}), "mode": "checkpoint"}
     try:
-        return BucketIngest.model_validate(document)
+        return BucketIngest.from_document(document)
     except ValidationError as error:
         raise SpecError([each for _, each in problems_of(error, inlined_schema(BucketIngest))]) from None
 

@@ -102,9 +102,7 @@ class BucketIngestSpec(SpecModel):
         default=(), description="Where engines find the table by its name.", max_length=8
     )
     schema_evolution: SchemaEvolution = Field(
-        default=SchemaEvolution(),
-        alias="schemaEvolution",
-        description="Whether the table's columns follow the schemas of a registry.",
+        default=SchemaEvolution(), description="Whether the table's columns follow the schemas of a registry."
     )
     errors: Errors = Field(
         default=Errors(), description="What happens to a row that cannot be decoded or has no record key."
@@ -156,9 +154,7 @@ def _details(error: ValidationError) -> list[InitErrorDetails]:
 class BucketIngest(SpecModel):
     """One ingestion pipeline: `kubectl apply` it, or run the same file on one machine."""
 
-    api_version: Literal["bucketingest.dev/v1alpha1"] = Field(
-        alias="apiVersion", description="bucketingest.dev/v1alpha1"
-    )
+    api_version: Literal["bucketingest.dev/v1alpha1"] = Field(description="bucketingest.dev/v1alpha1")
     kind: Literal["BucketIngest"] = Field(description="BucketIngest")
     metadata: Metadata = Field(description="Name and namespace.")
     spec: BucketIngestSpec = Field(description="What is wanted.")

@@ -34,9 +34,9 @@ class Condition(SpecModel):
     reason: SmallText = Field(description="One CamelCase word why.")
     message: Sentence = Field(default="", description="A sentence for people.")
     observed_generation: Count | None = Field(
-        default=None, alias="observedGeneration", description="Generation of the spec that this was found for."
+        default=None, description="Generation of the spec that this was found for."
     )
-    last_transition_time: datetime = Field(alias="lastTransitionTime", description="When status last changed.")
+    last_transition_time: datetime = Field(description="When status last changed.")
 
 
 class LastCommit(SpecModel):
@@ -47,7 +47,6 @@ class LastCommit(SpecModel):
     rows: Count = Field(description="Rows that the instant wrote, deletes included.")
     latency_seconds: Annotated[float, Field(ge=0)] | None = Field(
         default=None,
-        alias="latencySeconds",
         description="Seconds from the arrival of the instant's oldest row in the source to its completion.",
     )
 
@@ -79,8 +78,8 @@ class Attempt(SpecModel):
     number: Count = Field(description="Number of the attempt, from 1, never used twice.")
     pod: SmallText | None = Field(default=None, description="Name of the driver pod.")
     generation: Count | None = Field(default=None, description="Generation of the spec that it runs.")
-    started_at: datetime | None = Field(default=None, alias="startedAt", description="When the pod was created.")
-    ended_at: datetime | None = Field(default=None, alias="endedAt", description="When the attempt ended.")
+    started_at: datetime | None = Field(default=None, description="When the pod was created.")
+    ended_at: datetime | None = Field(default=None, description="When the attempt ended.")
     outcome: SmallText | None = Field(
         default=None, description="One CamelCase word how it ended; absent while it runs."
     )
@@ -98,43 +97,34 @@ class ServicesStatus(SpecModel):
         default=None, description="Why there, or why table services are left to another writer."
     )
     pending: InstantTime | None = Field(default=None, description="Request time of the compaction that is pending.")
-    pending_since: datetime | None = Field(default=None, alias="pendingSince", description="The same as a time.")
+    pending_since: datetime | None = Field(default=None, description="The same as a time.")
     oldest_log_at: datetime | None = Field(
         default=None,
-        alias="oldestLogAt",
         description="When the oldest log file without a compaction was started: so old are read-optimized "
         "queries. Absent without log files.",
     )
     last_compaction: InstantTime | None = Field(
-        default=None, alias="lastCompaction", description="Request time of the last completed compaction."
+        default=None, description="Request time of the last completed compaction."
     )
-    last_compaction_at: datetime | None = Field(
-        default=None, alias="lastCompactionAt", description="When it was completed."
-    )
+    last_compaction_at: datetime | None = Field(default=None, description="When it was completed.")
     failures: Count = Field(default=0, description="Steps that failed since the driver started, each tried again.")
-    last_failure: Sentence | None = Field(default=None, alias="lastFailure", description="Why the last of them failed.")
+    last_failure: Sentence | None = Field(default=None, description="Why the last of them failed.")
     suspended_run: SmallText | None = Field(
         default=None,
-        alias="suspendedRun",
         description="What the newest Job of services.whileSuspended did: Running, Done, Skipped (another process held "
         "the table) or Failed.",
     )
-    suspended_run_at: datetime | None = Field(
-        default=None, alias="suspendedRunAt", description="When it ended, or was created."
-    )
+    suspended_run_at: datetime | None = Field(default=None, description="When it ended, or was created.")
 
 
 class IndexStatus(SpecModel):
     """An index with a state, as the driver last reported it."""
 
     new_keys_in_logs: bool = Field(
-        alias="newKeysInLogs",
         description="New keys go into log files, where Hudi's SIMPLE and BLOOM indexes do not look: run bucketingest "
-        "handover before such a writer writes.",
+        "handover before such a writer writes."
     )
-    unloaded_partitions: Count = Field(
-        alias="unloadedPartitions", description="Partitions whose keys are loaded when a row of them comes."
-    )
+    unloaded_partitions: Count = Field(description="Partitions whose keys are loaded when a row of them comes.")
 
 
 class TableStatus(SpecModel):
@@ -170,7 +160,7 @@ class Trial(SpecModel):
     attempt: Count = Field(description="Its first attempt.")
     until: datetime = Field(description="When it must have committed.")
     failed_at: datetime | None = Field(
-        default=None, alias="failedAt", description="When the operator went back to the last spec that committed."
+        default=None, description="When the operator went back to the last spec that committed."
     )
     message: Sentence | None = Field(default=None, description="Why.")
 
@@ -186,7 +176,7 @@ class Preflight(SpecModel):
         "tried again) or Skipped (it could not be run, and the spec is taken over without it)."
     )
     tries: Count = Field(default=0, description="How often it ended without a pass.")
-    last_end: datetime | None = Field(default=None, alias="lastEnd", description="When the last of these ended.")
+    last_end: datetime | None = Field(default=None, description="When the last of these ended.")
     job: SmallText | None = Field(default=None, description="UID of the Job of the last of these.")
     message: Sentence | None = Field(default=None, description="What failed, or why it could not be run.")
 
@@ -209,7 +199,7 @@ class Status(SpecModel):
     """What the operator last saw and did."""
 
     observed_generation: Count | None = Field(
-        default=None, alias="observedGeneration", description="Generation of the spec that the status is about."
+        default=None, description="Generation of the spec that the status is about."
     )
     phase: Phase | None = Field(default=None, description="The state in one word.")
     conditions: tuple[Condition, ...] | None = Field(
@@ -220,9 +210,7 @@ class Status(SpecModel):
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    last_commit: LastCommit | None = Field(
-        default=None, alias="lastCommit", description="The last completed instant of this pipeline."
-    )
+    last_commit: LastCommit | None = Field(default=None, description="The last completed instant of this pipeline.")
     inflight: Inflight | None = Field(default=None, description="The instant that is open now.")
     lag: Lag | None = Field(
         default=None,
@@ -241,9 +229,7 @@ class Status(SpecModel):
         default=None, description="Which spec has proven itself, and which is on trial; absent before the first commit."
     )
     executors: Count = Field(default=0, description="Executors of the newest attempt that run.")
-    executor_selector: SmallText | None = Field(
-        default=None, alias="executorSelector", description="Labels of executor pods, for autoscalers."
-    )
+    executor_selector: SmallText | None = Field(default=None, description="Labels of executor pods, for autoscalers.")
     attempt: Whole | None = Field(default=None, description="Number of the newest attempt.", ge=0, le=COUNT_MAX)
     attempts: tuple[Attempt, ...] | None = Field(
         default=None,

@@ -66,7 +66,7 @@ def test_what_cannot_be_kept_is_a_dead_letter() -> None:
 
 def test_the_column_is_the_last_one_and_no_other_may_have_its_name() -> None:
     def columns(ddl: str) -> list[str]:
-        return columns_of(Format(type="json", schema=ddl, unknownFields="column")).names
+        return columns_of(Format(type="json", schema_text=ddl, unknown_fields="column")).names
 
     assert columns("id STRING, n INT") == ["id", "n", "_rest"]
     with pytest.raises(UnusableColumns, match=r"has _rest, which format\.unknownFields makes"):

@@ -10,7 +10,7 @@ from bucketingest.spec.fields.runtime import Restart
 from bucketingest_operator.decide.backoff import BASE, CAP, JITTER, counted_failures, delay, wait_after
 from support.operator.observations import NOW, UID, attempt
 
-RESTART = Restart(maxFailures=3)
+RESTART = Restart(max_failures=3)
 
 
 @pytest.mark.parametrize("failures", range(1, 30))

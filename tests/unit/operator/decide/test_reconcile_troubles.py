@@ -45,7 +45,7 @@ from support.operator.plans import condition, events, kinds
 
 def stalled(generation: int = 1) -> Condition:
     return Condition(
-        type="Stalled", status="True", reason="TableRefused", observedGeneration=generation, lastTransitionTime=NOW
+        type="Stalled", status="True", reason="TableRefused", observed_generation=generation, last_transition_time=NOW
     )
 
 
@@ -121,7 +121,7 @@ def test_a_rollback_that_failed_otherwise_is_repeated_by_the_next_start() -> Non
 
 
 def _rollback_pending() -> Condition:
-    return Condition(type="TimelineClean", status="False", reason="RollbackPending", lastTransitionTime=NOW)
+    return Condition(type="TimelineClean", status="False", reason="RollbackPending", last_transition_time=NOW)
 
 
 def test_after_a_failed_attempt_the_next_starts_after_the_backoff_and_not_before() -> None:
@@ -274,7 +274,7 @@ def denied(*minutes: float, stall_ended: float | None = None) -> Observation:
         for number, ago in enumerate(minutes, 1)
     ]
     at = NOW - timedelta(minutes=100 if stall_ended is None else stall_ended)
-    went_on = Condition(type="Stalled", status="False", reason="Progressing", lastTransitionTime=at)
+    went_on = Condition(type="Stalled", status="False", reason="Progressing", last_transition_time=at)
     last = len(before) + 1
     seen = after(well(), status=status_with(*before, attempt(last), conditions=(went_on,)))
     said = termination(7, "The token has expired.")

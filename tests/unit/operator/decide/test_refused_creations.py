@@ -14,7 +14,7 @@ from support.operator.plans import condition, events, kinds
 
 SENTENCE = "exceeded quota: small"
 WAIT = timedelta(seconds=7)
-PENDING = Condition(type="TimelineClean", status="False", reason="RollbackPending", lastTransitionTime=NOW)
+PENDING = Condition(type="TimelineClean", status="False", reason="RollbackPending", last_transition_time=NOW)
 
 
 def refused(seen: Observation, times: int = 1, retry_in: timedelta = WAIT) -> Observation:

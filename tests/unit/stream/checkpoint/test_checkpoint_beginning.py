@@ -117,7 +117,7 @@ def test_torn_offsets_are_not_taken(root: Storage, content: bytes) -> None:
     [("earliest", None), ("latest", LATEST), ('{"t":{"0":5}}', '["{\\"t\\":{\\"0\\":5}}",["t"],null]')],
 )
 def test_only_a_beginning_at_the_earliest_offsets_may_be_looked_up_again(offsets: str, beginning: str | None) -> None:
-    source = KafkaSource(bootstrapServers="h:1", topics=("t",), startingOffsets=offsets)
+    source = KafkaSource(bootstrap_servers="h:1", topics=("t",), starting_offsets=offsets)
 
     assert beginning_of(source) == beginning
     assert beginning_of(None) is None

@@ -130,12 +130,12 @@ def _take(work: Pass, report: ServicesReport) -> None:
         home=report.home or None,
         why=None if report.why is None else shortened(report.why),
         pending=report.compacting or None,
-        pendingSince=None if at is None else at.replace(microsecond=0),
-        oldestLogAt=None if oldest is None else oldest.replace(microsecond=0),
-        lastCompaction=last,
-        lastCompactionAt=None if last_at is None else last_at.replace(microsecond=0),
+        pending_since=None if at is None else at.replace(microsecond=0),
+        oldest_log_at=None if oldest is None else oldest.replace(microsecond=0),
+        last_compaction=last,
+        last_compaction_at=None if last_at is None else last_at.replace(microsecond=0),
         failures=report.failures,
-        lastFailure=None if report.last_failure is None else shortened(report.last_failure),
+        last_failure=None if report.last_failure is None else shortened(report.last_failure),
     )
 
 

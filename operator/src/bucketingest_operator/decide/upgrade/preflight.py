@@ -258,7 +258,7 @@ def _note(work: Pass, found: Preflight) -> None:
                 generation=found.generation,
                 attempt=work.draft.number,
                 until=at or work.now,
-                failedAt=at or work.now,
+                failed_at=at or work.now,
                 message=message,
             )
             work.event("Warning", PREFLIGHT_FAILED, message, found.generation)

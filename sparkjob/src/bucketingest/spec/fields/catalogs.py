@@ -58,7 +58,6 @@ class GlueCatalog(_Entry):
     )
     catalog_id: str | None = Field(
         default=None,
-        alias="catalogId",
         description="AWS account of the catalog; that of the credentials when absent.",
         pattern=r"^[0-9]{12}$",
         max_length=12,

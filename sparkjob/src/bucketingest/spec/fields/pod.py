@@ -27,11 +27,7 @@ class Toleration(SpecModel):
         default=None, description="Effect of the taint; every effect when absent."
     )
     toleration_seconds: Whole | None = Field(
-        default=None,
-        alias="tolerationSeconds",
-        description="How long a pod stays on a node with a NoExecute taint.",
-        ge=0,
-        le=86_400,
+        default=None, description="How long a pod stays on a node with a NoExecute taint.", ge=0, le=86_400
     )
 
 
@@ -39,13 +35,11 @@ class TopologySpread(SpecModel):
     """Spreads the pods of the pipeline over nodes or zones. The selector is the operator's: the pipeline's own pods."""
 
     topology_key: SmallText = Field(
-        alias="topologyKey", description="Label of nodes that names the place, such as topology.kubernetes.io/zone."
+        description="Label of nodes that names the place, such as topology.kubernetes.io/zone."
     )
-    max_skew: Whole = Field(
-        default=1, alias="maxSkew", description="Most pods that a place may have more than another.", ge=1, le=1000
-    )
+    max_skew: Whole = Field(default=1, description="Most pods that a place may have more than another.", ge=1, le=1000)
     when_unsatisfiable: Literal["ScheduleAnyway", "DoNotSchedule"] = Field(
-        default="ScheduleAnyway", alias="whenUnsatisfiable", description="What happens to a pod that fits nowhere."
+        default="ScheduleAnyway", description="What happens to a pod that fits nowhere."
     )
 
 
@@ -60,17 +54,13 @@ class LabelExpression(SpecModel):
 class NodeTerm(SpecModel):
     """Nodes whose labels meet all conditions."""
 
-    match_expressions: tuple[LabelExpression, ...] = Field(
-        alias="matchExpressions", description="Conditions.", min_length=1, max_length=16
-    )
+    match_expressions: tuple[LabelExpression, ...] = Field(description="Conditions.", min_length=1, max_length=16)
 
 
 class NodeTerms(SpecModel):
     """Nodes of at least one term."""
 
-    node_selector_terms: tuple[NodeTerm, ...] = Field(
-        alias="nodeSelectorTerms", description="Terms.", min_length=1, max_length=8
-    )
+    node_selector_terms: tuple[NodeTerm, ...] = Field(description="Terms.", min_length=1, max_length=8)
 
 
 class PreferredNodes(SpecModel):
@@ -97,28 +87,22 @@ class NodeAffinity(SpecModel):
 class PodSelector(SpecModel):
     """Pods of the namespace whose labels meet all conditions."""
 
-    match_labels: dict[str, OptionValue] = Field(
-        default={}, alias="matchLabels", description="Labels with their values.", max_length=16
-    )
-    match_expressions: tuple[LabelExpression, ...] = Field(
-        default=(), alias="matchExpressions", description="Conditions.", max_length=16
-    )
+    match_labels: dict[str, OptionValue] = Field(default={}, description="Labels with their values.", max_length=16)
+    match_expressions: tuple[LabelExpression, ...] = Field(default=(), description="Conditions.", max_length=16)
 
 
 class PodTerm(SpecModel):
     """A place, by the pods of the namespace that run there."""
 
-    label_selector: PodSelector = Field(alias="labelSelector", description="Which pods.")
-    topology_key: SmallText = Field(
-        alias="topologyKey", description="Label of nodes that names the place, such as kubernetes.io/hostname."
-    )
+    label_selector: PodSelector = Field(description="Which pods.")
+    topology_key: SmallText = Field(description="Label of nodes that names the place, such as kubernetes.io/hostname.")
 
 
 class PreferredPods(SpecModel):
     """A place that is preferred."""
 
     weight: Whole = Field(description="How much it is preferred.", ge=1, le=100)
-    pod_affinity_term: PodTerm = Field(alias="podAffinityTerm", description="Which place.")
+    pod_affinity_term: PodTerm = Field(description="Which place.")
 
 
 class PodAffinity(SpecModel):
@@ -141,11 +125,9 @@ class PodAffinity(SpecModel):
 class Affinity(SpecModel):
     """Where the pods run, in the words of Kubernetes."""
 
-    node_affinity: NodeAffinity | None = Field(default=None, alias="nodeAffinity", description="By labels of nodes.")
-    pod_affinity: PodAffinity | None = Field(default=None, alias="podAffinity", description="Near other pods.")
-    pod_anti_affinity: PodAffinity | None = Field(
-        default=None, alias="podAntiAffinity", description="Apart from other pods."
-    )
+    node_affinity: NodeAffinity | None = Field(default=None, description="By labels of nodes.")
+    pod_affinity: PodAffinity | None = Field(default=None, description="Near other pods.")
+    pod_anti_affinity: PodAffinity | None = Field(default=None, description="Apart from other pods.")
 
 
 class EnvVariable(SpecModel):
@@ -158,9 +140,7 @@ class EnvVariable(SpecModel):
     )
     value: OptionValue | None = Field(default=None, description="Its value. No secret: whoever reads pods sees it.")
     secret_key_ref: SecretKey | None = Field(
-        default=None,
-        alias="secretKeyRef",
-        description="Key of a Secret that has the value. A pod reads it once, at its start.",
+        default=None, description="Key of a Secret that has the value. A pod reads it once, at its start."
     )
 
 
@@ -175,19 +155,16 @@ class Volume(SpecModel):
         json_schema_extra={ALLOWED_KEY: "lower-case letters, digits and '-', at most 50 characters"},
     )
     mount_path: str = Field(
-        alias="mountPath",
         description="Where it is mounted in all pods, such as /mnt/kafka-certs.",
         max_length=253,
         pattern=_MOUNT_PATH,
         json_schema_extra={ALLOWED_KEY: f"a folder below {MOUNT_ROOT}"},
     )
-    read_only: Flag = Field(default=True, alias="readOnly", description="Whether the pods may only read it.")
+    read_only: Flag = Field(default=True, description="Whether the pods may only read it.")
     secret: ObjectName | None = Field(default=None, description="Name of a Secret; each key becomes a file.")
-    config_map: ObjectName | None = Field(
-        default=None, alias="configMap", description="Name of a ConfigMap; each key becomes a file."
-    )
+    config_map: ObjectName | None = Field(default=None, description="Name of a ConfigMap; each key becomes a file.")
     persistent_volume_claim: ObjectName | None = Field(
-        default=None, alias="persistentVolumeClaim", description="Name of a claim, such as for tables at file paths."
+        default=None, description="Name of a claim, such as for tables at file paths."
     )
 
 
@@ -210,35 +187,30 @@ class Pod(SpecModel):
         max_length=64,
     )
     node_selector: dict[str, OptionValue] = Field(
-        default={}, alias="nodeSelector", description="Labels that a node must have to run the pods.", max_length=64
+        default={}, description="Labels that a node must have to run the pods.", max_length=64
     )
     tolerations: tuple[Toleration, ...] = Field(
         default=(), description="Taints of nodes that the pods tolerate.", max_length=32
     )
     topology_spread: tuple[TopologySpread, ...] = Field(
-        default=(), alias="topologySpread", description="How the pods are spread over nodes and zones.", max_length=8
+        default=(), description="How the pods are spread over nodes and zones.", max_length=8
     )
     affinity: Affinity | None = Field(default=None, description="Nodes that the pods need, prefer or avoid.")
     cpu_limit: Annotated[int, CoresText("100m", "256")] | None = Field(
         default=None,
-        alias="cpuLimit",
         description="CPU limit of each pod, or what it requests if that is more; no limit when absent. Some namespaces "
         "demand one.",
     )
     service_account_name: ObjectName | None = Field(
         default=None,
-        alias="serviceAccountName",
         description="ServiceAccount of the pods, one that the operator's settings allow for the namespace. It gets the "
         "right to create pods there, as Spark's driver needs it. When absent, the operator makes one.",
     )
     priority_class_name: ObjectName | None = Field(
-        default=None,
-        alias="priorityClassName",
-        description="Their PriorityClass; else that of the operator's settings.",
+        default=None, description="Their PriorityClass; else that of the operator's settings."
     )
     image_pull_secrets: tuple[ObjectName, ...] = Field(
         default=(),
-        alias="imagePullSecrets",
         description="Names of Secrets for pulling spark.image, in the namespace of the BucketIngest.",
         max_length=16,
     )

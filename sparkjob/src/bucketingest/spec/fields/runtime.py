@@ -35,7 +35,6 @@ class Commit(SpecModel):
     )
     max_files: Whole = Field(
         default=100_000,
-        alias="maxFiles",
         description=(
             "Files that an instant may have in mode interval; with so many it is committed before its interval has "
             "passed. A micro-batch writes one file for each file group that it has rows for."
@@ -45,7 +44,6 @@ class Commit(SpecModel):
     )
     max_retries: Whole = Field(
         default=5,
-        alias="maxRetries",
         description="How often a commit is tried again after a storage error, with backoff, before the attempt fails.",
         ge=0,
         le=100,
@@ -84,7 +82,6 @@ class Errors(SpecModel):
     )
     dead_letter_path: Location | None = Field(
         default=None,
-        alias="deadLetterPath",
         description=(
             "Base path of the dead-letter table; the table's path with _dead_letters at its end when absent. Only with "
             "mode deadLetter, never inside the table."
@@ -110,12 +107,10 @@ class Health(SpecModel):
 
     max_commit_lag: Annotated[timedelta, DurationText("1s", "168h")] = Field(
         default=timedelta(minutes=5),
-        alias="maxCommitLag",
         description="Longest time without a commit while there is input. Longer than commit.interval in mode interval.",
     )
     max_inflight_age: Annotated[timedelta, DurationText("1s", "168h")] = Field(
         default=timedelta(minutes=10),
-        alias="maxInflightAge",
         description=(
             "Age at which an inflight instant counts as stuck and is rolled back. Longer than commit.interval in mode "
             "interval."
@@ -140,7 +135,6 @@ class MaintenanceWindow(SpecModel):
     )
     time_zone: str = Field(
         default="UTC",
-        alias="timeZone",
         description="Name of the time zone in the IANA's list, such as Europe/Berlin.",
         pattern=r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$",
         max_length=64,
@@ -153,7 +147,6 @@ class Restart(SpecModel):
 
     max_failures: Whole = Field(
         default=10,
-        alias="maxFailures",
         description="Failed attempts within window after which the pipeline is Stalled and is not started again.",
         ge=1,
         le=1000,
@@ -163,7 +156,6 @@ class Restart(SpecModel):
     )
     unreachable_after: Annotated[timedelta, DurationText("1m", "168h")] | None = Field(
         default=None,
-        alias="unreachableAfter",
         description=(
             "A driver pod that should have ended so long ago, and whose node does not report its end, counts as lost: "
             "it is deleted by force, and the next attempt starts. Its process may still run; the table's lease and "
@@ -172,7 +164,6 @@ class Restart(SpecModel):
     )
     maintenance_windows: tuple[MaintenanceWindow, ...] = Field(
         default=(),
-        alias="maintenanceWindows",
         description=(
             "When a driver that works may be restarted for what nobody changed in this resource: another default "
             "image. Edits, annotations and repairs never wait. At any time when empty."
@@ -206,7 +197,6 @@ class Slo(SpecModel):
 
     commit_latency: Annotated[timedelta, DurationText("1s", "168h")] = Field(
         default=timedelta(seconds=60),
-        alias="commitLatency",
         description=(
             "A commit is good if its instant is completed within this time of its request, with its first rows. Longer "
             "than commit.interval in mode interval."
@@ -221,7 +211,6 @@ class Slo(SpecModel):
     )
     read_optimized_freshness: Annotated[timedelta, DurationText("1m", "1h")] | None = Field(
         default=None,
-        alias="readOptimizedFreshness",
         description=(
             "Longest time for which readers of base files alone (Trino, ClickHouse, NAME_ro) lack a committed row; 1m "
             "to 1h, and at least twice commit.interval in mode interval. The job then compacts each file group with "

@@ -48,19 +48,13 @@ class Compaction(SpecModel):
 
     log_age: Annotated[timedelta, DurationText("1m", "720h")] = Field(
         default=timedelta(hours=1),
-        alias="logAge",
         description="Age of the oldest log file; 1m to 720h. A read-optimized query is at most about so far behind.",
     )
     log_files: Whole = Field(
-        default=50,
-        alias="logFiles",
-        description="Number of log files. A snapshot query opens all of them.",
-        ge=2,
-        le=10_000,
+        default=50, description="Number of log files. A snapshot query opens all of them.", ge=2, le=10_000
     )
     log_percent: Whole = Field(
         default=50,
-        alias="logPercent",
         description="Cost of reading the log files (their bytes, and 1 MiB for each) in percent of that of writing the "
         "base file (its bytes, and 8 MiB). So small file groups are compacted after a few log files.",
         ge=1,
@@ -120,14 +114,12 @@ class Clustering(SpecModel):
     )
     small_percent: Whole = Field(
         default=50,
-        alias="smallPercent",
         description="Part of table.index.targetFileSize below which a file group is small, in percent.",
         ge=1,
         le=90,
     )
     min_groups: Whole = Field(
         default=10,
-        alias="minGroups",
         description="Number of small file groups of about the same size that are merged. Fewer are merged if together "
         "they reach the target size.",
         ge=2,
@@ -154,7 +146,6 @@ class Services(SpecModel):
     archive: Archive = Field(default=Archive(), description="How many commits stay on the active timeline.")
     while_suspended: bool = Field(
         default=False,
-        alias="whileSuspended",
         description="Whether a Job of the operator does once a day what is due while spec.suspend is true.",
     )
 

@@ -23,7 +23,7 @@ Topic = Annotated[
 class OptionFrom(SpecModel):
     """Where the value of an option is."""
 
-    secret_key_ref: SecretKey = Field(alias="secretKeyRef", description="Key of a Secret that has the value.")
+    secret_key_ref: SecretKey = Field(description="Key of a Secret that has the value.")
 
 
 class KafkaColumns(SpecModel):
@@ -40,7 +40,7 @@ class KafkaColumns(SpecModel):
     key: Column | None = Field(
         default=None, description="STRING: the key as UTF-8 text; a message with another key is a dead letter."
     )
-    key_bytes: Column | None = Field(default=None, alias="keyBytes", description="BINARY: the key as it is.")
+    key_bytes: Column | None = Field(default=None, description="BINARY: the key as it is.")
     headers: Column | None = Field(
         default=None, description="ARRAY<STRUCT<key: STRING, value: BINARY>>: the headers in their order, null if none."
     )
@@ -55,7 +55,6 @@ class KafkaSource(SpecModel):
     """Rows from Kafka topics."""
 
     bootstrap_servers: str = Field(
-        alias="bootstrapServers",
         description="Kafka brokers to start from: host:port, several separated by commas.",
         pattern=r"^[^\s,]+:[0-9]{1,5}(,[^\s,]+:[0-9]{1,5})*$",
         max_length=4096,
@@ -69,14 +68,12 @@ class KafkaSource(SpecModel):
     )
     topic_pattern: str | None = Field(
         default=None,
-        alias="topicPattern",
         description="Java regular expression: every topic whose whole name matches is read, also topics created later.",
         min_length=1,
         max_length=1024,
     )
     starting_offsets: str = Field(
         default="earliest",
-        alias="startingOffsets",
         description=(
             "Offsets of the very first start: earliest, latest, or JSON text such as "
             '{"orders":{"0":23,"1":-2}} (-2: earliest, -1: latest). Later starts continue where the timeline ends. '
@@ -88,14 +85,12 @@ class KafkaSource(SpecModel):
     )
     max_offsets_per_trigger: Whole = Field(
         default=1_000_000,
-        alias="maxOffsetsPerTrigger",
         description="Most offsets (about: rows), over all topic partitions, that one micro-batch takes.",
         ge=1,
         le=1_000_000_000,
     )
     commit_group: str | None = Field(
         default=None,
-        alias="commitGroup",
         description=(
             "Consumer group whose offsets in Kafka follow the table's commits, for tools that watch the lag of groups. "
             "It belongs to this pipeline alone, and nobody reads in it; the job never takes a position from it."
@@ -119,7 +114,6 @@ class KafkaSource(SpecModel):
     )
     secret_ref: SecretReference | None = Field(
         default=None,
-        alias="secretRef",
         description=(
             "Secret whose keys are further options of the same kind, such as kafka.sasl.jaas.config; they win over "
             "options."
@@ -127,7 +121,6 @@ class KafkaSource(SpecModel):
     )
     options_from: dict[str, OptionFrom] = Field(
         default={},
-        alias="optionsFrom",
         description=(
             "Further options of the same kind whose values are single keys of Secrets, as Strimzi and cert-manager "
             "make them, such as kafka.ssl.keystore.key; they win over secretRef."
@@ -164,15 +157,10 @@ class FilesSource(SpecModel):
         ),
     )
     max_files_per_trigger: Whole = Field(
-        default=1000,
-        alias="maxFilesPerTrigger",
-        description="Most files that one micro-batch takes.",
-        ge=1,
-        le=1_000_000,
+        default=1000, description="Most files that one micro-batch takes.", ge=1, le=1_000_000
     )
     max_bytes_per_trigger: Annotated[int, BytesText("1Mi", "1Pi")] = Field(
         default=10 * 1024**3,
-        alias="maxBytesPerTrigger",
         description="Most bytes that the files of one micro-batch have. A larger file is a micro-batch of its own.",
     )
     changed: ChangedFiles = Field(
@@ -184,7 +172,6 @@ class FilesSource(SpecModel):
     )
     start_after: str | None = Field(
         default=None,
-        alias="startAfter",
         description=(
             "Path below the directory: only files whose path is behind it are read, in the order of bytes. For "
             "directories where names grow with time."
@@ -205,9 +192,7 @@ class FilesSource(SpecModel):
 class RateSource(SpecModel):
     """Generated rows for demonstrations: timestamp TIMESTAMP, value BIGINT and, with keys, key BIGINT."""
 
-    rows_per_second: Whole = Field(
-        alias="rowsPerSecond", description="Rows to generate per second.", ge=1, le=10_000_000
-    )
+    rows_per_second: Whole = Field(description="Rows to generate per second.", ge=1, le=10_000_000)
     keys: Whole | None = Field(
         default=None,
         description=(

@@ -35,7 +35,6 @@ class Executor(SpecModel):
     )
     max_instances: Whole | None = Field(
         default=None,
-        alias="maxInstances",
         description=(
             "At most so many executors: without a restart the job asks for more than `instances` while input from "
             "Kafka waits, and gives them back when fewer do its work. Absent: always `instances`."

@@ -63,7 +63,6 @@ class Index(SpecModel):
     )
     partition_buckets: tuple[PartitionBuckets, ...] | None = Field(
         default=None,
-        alias="partitionBuckets",
         description=(
             "Bucket counts of partitions to come: the first whose pattern is found in the partition path wins, else "
             "buckets. Partitions that exist keep their count, whatever changes here. Hudi's own writers (1.1 and "
@@ -73,7 +72,6 @@ class Index(SpecModel):
     )
     hash_fields: tuple[Column, ...] | None = Field(
         default=None,
-        alias="hashFields",
         description="Columns of the record key that are hashed; all of them when absent. Immutable.",
         min_length=1,
         max_length=16,
@@ -87,7 +85,6 @@ class Index(SpecModel):
     )
     target_file_size: Annotated[int, BytesText("1Mi", "4Gi")] | None = Field(
         default=None,
-        alias="targetFileSize",
         description="With type state: bytes that a base file of new keys should have at most; 128Mi when absent. More "
         "keys of one commit go into more file groups.",
     )
@@ -107,7 +104,6 @@ class Index(SpecModel):
     )
     on_duplicate_keys: Literal["fail", "report"] | None = Field(
         default=None,
-        alias="onDuplicateKeys",
         description="With type state: what happens if another writer put a key into two file groups of a partition. "
         "fail (when absent): the job ends and names some. report: it logs them, and writes to the newer file group.",
     )
@@ -128,7 +124,6 @@ class TableLock(SpecModel):
     )
     wait_timeout: Annotated[timedelta, DurationText("1s", "1h")] = Field(
         default=timedelta(minutes=1),
-        alias="waitTimeout",
         description=(
             "Longest wait for Hudi's lock before a step, such as a commit, fails. Longer than leaseValidity, so that a "
             "lock left by a crash expires first."
@@ -136,7 +131,6 @@ class TableLock(SpecModel):
     )
     lease_validity: Annotated[timedelta, DurationText("10s", "10m")] = Field(
         default=timedelta(seconds=30),
-        alias="leaseValidity",
         description=(
             "After this time without renewal a job counts as dead, and others may take its table and lock. It gives "
             "both up itself after two thirds of that. Clocks of machines must agree within 2s."
@@ -144,7 +138,6 @@ class TableLock(SpecModel):
     )
     on_held: Literal["wait", "exit"] = Field(
         default="wait",
-        alias="onHeld",
         description=(
             "What a job does at its start when another one holds the table. wait: up to heldTimeout, then exit. exit: "
             "immediately, with the holder's name."
@@ -152,7 +145,6 @@ class TableLock(SpecModel):
     )
     held_timeout: Annotated[timedelta, DurationText("1s", "24h")] = Field(
         default=timedelta(minutes=2),
-        alias="heldTimeout",
         description=(
             "Longest wait with onHeld wait. Longer than leaseValidity, so that the table of a crashed job is taken "
             "over."
@@ -189,7 +181,6 @@ class Table(SpecModel):
     )
     record_key: tuple[Column, ...] | None = Field(
         default=None,
-        alias="recordKey",
         description="Columns that identify a row: an incoming row replaces the row with equal values. Text, integers, "
         "DECIMAL, DATE, TIMESTAMP, BOOLEAN. Without it every message is a further row, once; then "
         "source.kafka.columns names topic, partition and offset, which identify it. With format.envelope it is the "
@@ -200,19 +191,15 @@ class Table(SpecModel):
     )
     partition_by: tuple[Column, ...] = Field(
         default=(),
-        alias="partitionBy",
         description="Columns whose values make the partition path, in this order. Text, integers, DECIMAL, DATE, "
         "BOOLEAN; for a TIMESTAMP take date(...) in transform.sql. Immutable.",
         max_length=8,
     )
     hive_style_partitioning: Flag = Field(
-        default=False,
-        alias="hiveStylePartitioning",
-        description="Name partition directories column=value instead of value. Immutable.",
+        default=False, description="Name partition directories column=value instead of value. Immutable."
     )
     ordering_field: Column | None = Field(
         default=None,
-        alias="orderingField",
         description=(
             "Column that decides between rows of equal key: the larger value wins, the later row among equals. "
             "Without it the later row wins. A delete with the value 0 of an INT or SMALLINT, or 1970-01-01, is a dead "
@@ -220,9 +207,7 @@ class Table(SpecModel):
         ),
     )
     delete_when: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
-        default=None,
-        alias="deleteWhen",
-        description="SQL predicate over the table's columns: a row for which it is true deletes its key.",
+        default=None, description="SQL predicate over the table's columns: a row for which it is true deletes its key."
     )
     version: Literal[8, 9] = Field(
         default=9,
@@ -231,7 +216,6 @@ class Table(SpecModel):
     index: Index = Field(default=Index(), description="How a row finds its file group.")
     log_block: Literal["parquet", "avro"] | None = Field(
         default=None,
-        alias="logBlock",
         description="Encoding of the data blocks in log files. parquet takes about a third of the bytes; Spark opens a "
         "small avro block three times as fast. When absent avro for blocks of less than 64 KiB, parquet for others; "
         "but always avro if orderingField is text, which Hudi 1.2.0's Spark reader compares wrongly in Parquet, and "
@@ -239,19 +223,16 @@ class Table(SpecModel):
     )
     metadata_table: Literal["refuse", "drop"] | None = Field(
         default=None,
-        alias="metadataTable",
         description="What happens if Hudi's metadata table is on, which hides commits of a writer that does not write "
         "it. refuse (when absent): the job ends. drop: it is switched off and deleted, to take a table over from a "
         "writer of Hudi's; that writer must stop, or set hoodie.metadata.enable=false.",
     )
     memory_per_task: Annotated[int, BytesText("16Mi", "64Gi")] = Field(
         default=256 * 1024**2,
-        alias="memoryPerTask",
         description="Memory in bytes that one write task may use to buffer rows before it flushes log blocks.",
     )
     write_tasks: Whole | None = Field(
         default=None,
-        alias="writeTasks",
         description="Tasks that write in parallel; the session's parallelism when absent.",
         ge=1,
         le=100_000,

@@ -25,22 +25,18 @@ class TableOverride(SpecModel):
     """What is different in the tables of some topics; a field that is absent is that of `table`."""
 
     record_key: tuple[Column, ...] | None = Field(
-        default=None, alias="recordKey", description="As table.recordKey.", min_length=1, max_length=16
+        default=None, description="As table.recordKey.", min_length=1, max_length=16
     )
-    partition_by: tuple[Column, ...] | None = Field(
-        default=None, alias="partitionBy", description="As table.partitionBy.", max_length=8
-    )
-    ordering_field: Column | None = Field(default=None, alias="orderingField", description="As table.orderingField.")
+    partition_by: tuple[Column, ...] | None = Field(default=None, description="As table.partitionBy.", max_length=8)
+    ordering_field: Column | None = Field(default=None, description="As table.orderingField.")
     delete_when: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
-        default=None, alias="deleteWhen", description="As table.deleteWhen."
+        default=None, description="As table.deleteWhen."
     )
     index: Index | None = Field(default=None, description="As table.index, as a whole.")
     memory_per_task: Annotated[int, BytesText("16Mi", "64Gi")] | None = Field(
-        default=None, alias="memoryPerTask", description="As table.memoryPerTask."
+        default=None, description="As table.memoryPerTask."
     )
-    write_tasks: Whole | None = Field(
-        default=None, alias="writeTasks", description="As table.writeTasks.", ge=1, le=100_000
-    )
+    write_tasks: Whole | None = Field(default=None, description="As table.writeTasks.", ge=1, le=100_000)
     pipeline: str | None = Field(
         default=None,
         description="As table.pipeline.",

@@ -30,7 +30,6 @@ class Registry(SpecModel):
     )
     secret_ref: SecretReference | None = Field(
         default=None,
-        alias="secretRef",
         description=(
             "Secret with what the registry asks for: username and password, or token (a bearer token); and ca.crt, the "
             "certificates to trust instead of the image's."
@@ -47,7 +46,6 @@ class Registry(SpecModel):
     )
     subject_strategy: Literal["TopicName", "RecordName", "TopicRecordName"] = Field(
         default="TopicName",
-        alias="subjectStrategy",
         description=(
             "How producers name the subject: TopicName is TOPIC-value, RecordName the record's full name, "
             "TopicRecordName is TOPIC-RECORD."
@@ -55,7 +53,6 @@ class Registry(SpecModel):
     )
     record_name: str | None = Field(
         default=None,
-        alias="recordName",
         description="Full name of the record, such as com.example.Order, for RecordName and TopicRecordName.",
         pattern=_FULL_NAME,
         max_length=512,
@@ -135,7 +132,6 @@ class Format(SpecModel):
     )
     message_name: str | None = Field(
         default=None,
-        alias="messageName",
         description=(
             "For protobuf: full name of the message, such as com.example.Order. Required with schema; else it is the "
             "first message of the subject's schema."
@@ -146,7 +142,6 @@ class Format(SpecModel):
     )
     confluent_schema_id: Whole | None = Field(
         default=None,
-        alias="confluentSchemaId",
         description=(
             "For avro: values begin with the header that Confluent's serializers write (a zero byte, then the schema's "
             "id in 4 bytes). Those with this id are decoded with schema; all others count as undecodable, since no "
@@ -164,7 +159,6 @@ class Format(SpecModel):
     )
     unknown_fields: Literal["ignore", "column"] = Field(
         default="ignore",
-        alias="unknownFields",
         description=(
             "For json without registry and envelope: what becomes of a message's members that schema lacks. column: "
             "they are in a last column _rest, as the text of a JSON object; null if there are none."

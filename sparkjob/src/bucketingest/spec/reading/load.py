@@ -67,7 +67,7 @@ def load_text(text: str, source: str = "", on_unknown: OnUnknown | None = None) 
     document = _the_one(read_documents(text, source), source)
     problems = list(document.problems)
     try:
-        resource = BucketIngest.model_validate(_known(document.content, on_unknown))
+        resource = BucketIngest.from_document(_known(document.content, on_unknown))
     except ValidationError as error:
         problems += [
             replace(problem, line=document.line_of(location))
@@ -91,7 +91,7 @@ def parse_object(content: Mapping[str, Any], source: str = "", on_unknown: OnUnk
         SpecError: The object is not a valid BucketIngest; problems have no lines.
     """
     try:
-        return BucketIngest.model_validate(_known(dict(content), on_unknown))
+        return BucketIngest.from_document(_known(dict(content), on_unknown))
     except ValidationError as error:
         found = problems_of(error, inlined_schema(BucketIngest))
         raise SpecError([problem for _, problem in found], source) from None

@@ -37,7 +37,7 @@ MINUTE = timedelta(minutes=1)
 def seen(*jobs: CompactionJob, ended_ago: timedelta = timedelta(hours=2), **changes: Any) -> Observation:
     """A suspended pipeline whose driver has ended."""
     seconds = ended_ago.total_seconds()
-    status = status_with(attempt(1, started=seconds + 60, ended=seconds, outcome="Suspended"), lastCommit=COMMIT)
+    status = status_with(attempt(1, started=seconds + 60, ended=seconds, outcome="Suspended"), last_commit=COMMIT)
     found = Observation(NOW, resource(WANTED, status=status), inputs={1: input_of(WANTED)}, compaction_jobs=jobs)
     return replace(found, **changes)
 
@@ -142,7 +142,7 @@ ROLLBACK = {"type": "TimelineClean", "status": "False", "reason": "RollbackPendi
         seen(claims=rival(holds=True)),
         seen(namespace_terminating=True),
         after(seen(), status=Status()),
-        after(seen(), status=status_with(attempt(1, ended=7200), lastCommit=COMMIT, conditions=[ROLLBACK])),
+        after(seen(), status=status_with(attempt(1, ended=7200), last_commit=COMMIT, conditions=[ROLLBACK])),
         after(seen(), status=status_with(attempt(1, ended=7200))),
     ],
     ids=["driver", "other driver", "other holder", "namespace", "no attempt", "rollback", "no commit"],
