@@ -73,7 +73,9 @@ class OfOperator:
         commit = report.last_commit
         last = None if commit is None else LastCommit(instant=commit.instant, time=commit.at, rows=commit.rows)
         ready = Condition(type="Ready", status="True", reason="Running", last_transition_time=now)
-        status = Status(phase="Running", attempt=1, attempts=(Attempt(number=1),), conditions=(ready,), last_commit=last)
+        status = Status(
+            phase="Running", attempt=1, attempts=(Attempt(number=1),), conditions=(ready,), last_commit=last
+        )
         metadata = {
             "namespace": NAMESPACE,
             "name": NAME,

@@ -185,7 +185,9 @@ def after(observation: Observation, **changes: Any) -> Observation:
 
 def fallen_back(good: BucketIngest, wanted: BucketIngest) -> Observation:
     """A pipeline whose changed spec has not committed in its probation, and whose driver is gone."""
-    trial = Trial(digest=digest(wanted), generation=2, attempt=2, until=NOW, failed_at=NOW, message="It made no commit.")
+    trial = Trial(
+        digest=digest(wanted), generation=2, attempt=2, until=NOW, failed_at=NOW, message="It made no commit."
+    )
     upgrade = UpgradeStatus(attempt=1, generation=1, digest=digest(good), trial=trial)
     attempts = (
         attempt(1, started=9000, ended=700, outcome="SpecChanged"),

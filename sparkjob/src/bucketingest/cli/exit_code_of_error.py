@@ -9,8 +9,6 @@ from bucketingest.decode.kafka.errors import KAFKA_IS_AWAY
 from bucketingest.errors import BucketIngestError
 from bucketingest.exit_codes import ENDINGS, ExitCode
 
-__all__ = ["ENDINGS", "ExitCode", "exit_code", "exit_code_table"]
-
 # Errors of Spark, Kafka and py4j that none of our layers names, in their own words (Spark 4.2, kafka-clients 4).
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], ExitCode], ...]] = (
     (

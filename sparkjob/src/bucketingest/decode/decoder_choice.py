@@ -9,7 +9,9 @@ from typing import Final, Literal
 
 from bucketingest.decode.debezium.events import DELETED
 from bucketingest.decode.sql.words import why_spark
-from bucketingest.spec.model import BucketIngest, FilesSource, Format
+from bucketingest.spec.fields.source import FilesSource
+from bucketingest.spec.formats.format import Format
+from bucketingest.spec.model import BucketIngest
 
 _NAMES: Final = {"json": "JSON", "avro": "Avro", "protobuf": "Protobuf"}
 _OF_REGISTRY: Final = {

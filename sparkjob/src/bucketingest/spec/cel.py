@@ -124,8 +124,7 @@ _PLAIN_PATH: Final = CelRule(
 _COLUMNS: Final = (
     "["
     + ", ".join(
-        f"has(self.{part}) ? self.{part}.lowerAscii() : ''"
-        for part in map(to_camel, KafkaColumns.model_fields)
+        f"has(self.{part}) ? self.{part}.lowerAscii() : ''" for part in map(to_camel, KafkaColumns.model_fields)
     )
     + "].filter(name, name != '')"
 )

@@ -16,16 +16,13 @@ from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health,
 from bucketingest.spec.fields.schema import inlined_schema, with_defaults
 from bucketingest.spec.fields.services import Services
 from bucketingest.spec.fields.source import (
-    FilesSource,
-    KafkaSource,
-    RateSource,
     Source,
     Transform,
 )
-from bucketingest.spec.fields.spark import Driver, Executor, Spark
-from bucketingest.spec.fields.table import Index, Table, TableLock
+from bucketingest.spec.fields.spark import Spark
+from bucketingest.spec.fields.table import Table
 from bucketingest.spec.fields.tables import Tables
-from bucketingest.spec.formats.format import Format, Registry
+from bucketingest.spec.formats.format import Format
 from bucketingest.spec.rules import PLACE, Broken, broken_rules
 from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
 
@@ -231,36 +228,3 @@ class BucketIngest(SpecModel):
         It reads back as an equal model.
         """
         return yaml.safe_dump(self.to_document(defaults=False), sort_keys=False, allow_unicode=True, width=120)
-
-
-__all__ = [
-    "API_GROUP",
-    "API_VERSION",
-    "KIND",
-    "STATE_FOLDER",
-    "BucketIngest",
-    "BucketIngestSpec",
-    "Checkpoint",
-    "Commit",
-    "Driver",
-    "Errors",
-    "Executor",
-    "FilesSource",
-    "Format",
-    "Health",
-    "Index",
-    "KafkaSource",
-    "Metadata",
-    "Pod",
-    "RateSource",
-    "Registry",
-    "Restart",
-    "Services",
-    "Slo",
-    "Source",
-    "Spark",
-    "Table",
-    "TableLock",
-    "Transform",
-    "Upgrade",
-]

@@ -1,6 +1,6 @@
 """Object stores and file systems behind one small interface."""
 
-from bucketingest.storage.agreement import create_or_get, created, get_if_there
+from bucketingest.storage.agreement import create_or_get, created, get_if_there, verify_create_if_absent
 from bucketingest.storage.errors import (
     AccessDenied,
     AlreadyExists,
@@ -26,7 +26,6 @@ from bucketingest.storage.interface import (
     remove_directories,
 )
 from bucketingest.storage.limits import UNBOUNDED, PathRoom
-from bucketingest.storage.probe import verify_create_if_absent
 
 __all__ = [
     "UNBOUNDED",

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
@@ -35,57 +35,33 @@ _SECRET_VARIABLES = (
 )
 
 
-class Location(Protocol):
-    """The root of an object storage."""
-
-    @property
-    def url(self) -> str:
-        """The root as the user wrote it, without a trailing slash."""
-        ...
-
-    @property
-    def prefix(self) -> str:
-        """The root's path inside the bucket, "" for the bucket itself."""
-        ...
-
-    @property
-    def object_bytes_max(self) -> int | None:
-        """The most bytes that one atomic PUT takes; None without limit."""
-        ...
-
-    @property
-    def secrets(self) -> Secrets:
-        """What messages must hide."""
-        ...
-
-    def connect(self, use: Use) -> ObjectStore:
-        """A client of the whole bucket. Raises InvalidLocation, AccessDenied."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CloudLocation:
     """A bucket or container of a cloud store, with a root inside it."""
 
     scheme: str
     url: str
+    """The root as the user wrote it, without a trailing slash."""
     bucket: str
     prefix: str
+    """The root's path inside the bucket, "" for the bucket itself."""
     options: Options = field(repr=False)
 
     @property
     def object_bytes_max(self) -> int | None:
-        """Bytes; each store's own limit of one PUT."""
+        """The most bytes that one atomic PUT takes; None without limit."""
         return _PUT_BYTES_MAX[self.scheme]
 
     @property
     def secrets(self) -> Secrets:
-        """The secrets among the options and in the environment."""
+        """What messages must hide: the secrets among the options and in the environment."""
         given = [value for name, value in self.options.items() if any(word in name for word in _SECRET_OPTION_WORDS)]
         return Secrets([*given, *(os.environ.get(name) for name in _SECRET_VARIABLES)])
 
     def connect(self, use: Use) -> ObjectStore:
-        """A client of the bucket. Settings that the options lack come from the usual environment variables."""
+        """A client of the bucket. Settings that the options lack come from the usual environment variables. Raises
+        InvalidLocation, AccessDenied.
+        """
         try:
             return _connect(self, use)
         except OBSTORE_ERRORS as error:
@@ -126,6 +102,8 @@ class MemoryLocation:
         with _memory_lock:
             return _memory_stores.setdefault(self.name, MemoryStore())
 
+
+Location: TypeAlias = CloudLocation | MemoryLocation
 
 _memory_stores: dict[str, MemoryStore] = {}
 _memory_lock = threading.Lock()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bucketingest.spec.model import KafkaSource
+from bucketingest.spec.fields.source import KafkaSource
 from bucketingest.stream.errors import SourceOptionsRefused, SourceUnreachable
 from bucketingest.stream.topics.brokers import look_at_topics
 from support.jobs.stream_runs import NewTopic

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bucketingest.errors import BucketIngestError
-from bucketingest.spec.model import KafkaSource
+from bucketingest.spec.fields.source import KafkaSource
 from bucketingest.stream.errors import SourceDenied, SourceOptionsRefused, SourceUnreachable
 from bucketingest.stream.topics.brokers import client_properties, explained
 

@@ -222,15 +222,3 @@ class Transform(SpecModel):
             "no window."
         ),
     )
-
-
-__all__ = [
-    "ChangedFiles",
-    "FileFormat",
-    "FilesSource",
-    "KafkaColumns",
-    "KafkaSource",
-    "RateSource",
-    "Source",
-    "Transform",
-]

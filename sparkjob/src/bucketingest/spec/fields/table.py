@@ -248,14 +248,3 @@ class Table(SpecModel):
         ),
         max_length=64,
     )
-
-
-__all__ = [
-    "IMMUTABLE_INDEX_FIELDS",
-    "IMMUTABLE_TABLE_FIELDS",
-    "MAX_BUCKETS",
-    "Index",
-    "PartitionBuckets",
-    "Table",
-    "TableLock",
-]

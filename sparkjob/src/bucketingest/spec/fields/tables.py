@@ -122,6 +122,3 @@ TABLES_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
     _patterns,
 )
 """What must hold of a resource with many tables, and of one without."""
-
-
-__all__ = ["PLACEHOLDER", "TABLES_RULES", "Override", "TableOverride", "Tables"]

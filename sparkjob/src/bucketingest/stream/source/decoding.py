@@ -23,7 +23,7 @@ from bucketingest.stream.spark.arrow_map import map_in_arrow
 from bucketingest.write.plan import DELETE_COLUMN
 
 if TYPE_CHECKING:  # a worker does without the model of the spec
-    from bucketingest.spec.model import Format
+    from bucketingest.spec.formats.format import Format
 
 DATA: Final = "_bucketingest_data"
 BAD: Final = "_bucketingest_bad"

@@ -29,7 +29,8 @@ from bucketingest.decode.protobuf.descriptors import read_message
 from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder
 from bucketingest.decode.registered.wire_format import RegisteredDecoder
 from bucketingest.decode.sql.program import Program
-from bucketingest.spec.model import BucketIngest, Format
+from bucketingest.spec.formats.format import Format
+from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import InvalidTransform
 from bucketingest.stream.source.decoding import (
     NO_VALUE,

@@ -12,8 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.spec.fields.source import KafkaSource, RateSource
 from bucketingest.spec.fields.source_secret import source_options
-from bucketingest.spec.model import BucketIngest, KafkaSource, RateSource
+from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import InvalidTransform, MissingConnector
 
 T = TypeVar("T")

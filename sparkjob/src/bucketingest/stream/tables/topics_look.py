@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
+from bucketingest.spec.fields.source import KafkaSource
 from bucketingest.spec.fields.source_secret import ISOLATION, source_options
 from bucketingest.spec.many_tables import TABLES_MAX
-from bucketingest.spec.model import KafkaSource
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.source_state import SourceState
 from bucketingest.stream.tables.shares import TopicOffsets

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
+from bucketingest.spec.fields.source import KafkaSource
 from bucketingest.spec.fields.source_secret import source_options
-from bucketingest.spec.model import KafkaSource
 from bucketingest.stream.errors import (
     MissingConnector,
     SourceDenied,

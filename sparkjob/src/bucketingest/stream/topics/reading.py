@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from bucketingest.decode.kafka.errors import KAFKA_IS_AWAY
 from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.spec.fields.source import KafkaSource
 from bucketingest.spec.fields.source_secret import ISOLATION, source_options
-from bucketingest.spec.model import KafkaSource
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
 from bucketingest.stream.errors import QueryFailed, SourceDataLost, SourceUnreachable, TopicsMissing
 from bucketingest.stream.report.board import ProgressBoard
