@@ -128,13 +128,13 @@ def test_jobs_have_network_policies_in_whatever_namespaces_unless_they_are_turne
     tmp_path: Path, namespaces: list[str]
 ) -> None:
     values = {"operator": {"watchNamespaces": namespaces}}
-    assert job_settings(tmp_path, values).network_policy
-    assert job_settings(tmp_path, values).metrics_from == ()
-    assert not job_settings(tmp_path, {**values, "networkPolicy": {"jobs": False}}).network_policy
+    assert job_settings(tmp_path, values).network_policy.enabled
+    assert job_settings(tmp_path, values).network_policy.metrics_from == ()
+    assert not job_settings(tmp_path, {**values, "networkPolicy": {"jobs": False}}).network_policy.enabled
 
 
 def test_where_few_may_read_metrics_the_operator_still_reads_those_of_jobs(tmp_path: Path) -> None:
-    operator, prometheus = job_settings(tmp_path, EVERYTHING).metrics_from
+    operator, prometheus = job_settings(tmp_path, EVERYTHING).network_policy.metrics_from
     assert prometheus == {"podSelector": {"matchLabels": {"app": "prometheus"}}}
     (deployment,) = of_kind(rendered(tmp_path, EVERYTHING), "Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"]

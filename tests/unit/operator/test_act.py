@@ -27,7 +27,7 @@ from bucketingest_operator.decide.plan import (
 )
 from bucketingest_operator.kube.api import AlreadyExists, ApiError, Conflict, NotFound
 from bucketingest_operator.kube.leaders_api import CreationRefused, NotLeader
-from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.manifests.settings import JobSettings, NetworkPolicy
 from bucketingest_operator.resource import FINALIZER
 from support.operator.observations import NAMES, UID, bucket_ingest, input_of
 from support.operator.recorded_actions import COMPACT, EVENT, START, STATUS, WANTED, WORK, Acting, RecordingApi
@@ -235,10 +235,10 @@ def test_a_check_is_made_and_deleted_by_its_name() -> None:
 
 
 def test_an_allowed_account_of_another_namespace_is_not_allowed_here() -> None:
-    settings = JobSettings(allowed_accounts=frozenset({"other/cluster-admin"}))
+    settings = JobSettings(allowed_service_accounts=frozenset({"other/cluster-admin"}))
     with pytest.raises(CreationRefused):
         Acting(RecordingApi(), settings=settings).act(CreateRollback(1, FORBIDDEN))
-    settings = JobSettings(allowed_accounts=frozenset({"ingest/cluster-admin"}))
+    settings = JobSettings(allowed_service_accounts=frozenset({"ingest/cluster-admin"}))
     api = RecordingApi()
     Acting(api, settings=settings).act(CreateRollback(1, FORBIDDEN))
     assert api.calls == [f"create jobs {NAMES.rollback(1)}"]
@@ -310,7 +310,7 @@ def test_a_compactions_job_that_exists_is_no_failure() -> None:
 
 def test_without_network_policies_that_of_an_earlier_attempt_is_deleted() -> None:
     api = RecordingApi(delete_networkpolicies=NotFound("", code=404))
-    Acting(api, settings=JobSettings(network_policy=False)).act(START)
+    Acting(api, settings=JobSettings(network_policy=NetworkPolicy(enabled=False))).act(START)
     assert [each for each in api.calls if "networkpolicies" in each] == [f"delete networkpolicies {NAMES.base}"]
     assert api.calls[-1].startswith("create pods")
 

@@ -82,7 +82,7 @@ async def _config_map(
 
 
 async def _network_policy(api: LeadersApi, made: Manifests) -> None:
-    if made.settings.network_policy:
+    if made.settings.network_policy.enabled:
         await create_all(api, [made.network_policy()])
         return
     with suppress(NotFound):

@@ -89,7 +89,7 @@ class Manifests:
     def allowed(self) -> bool:
         """Whether the settings allow the ServiceAccount that the resource names, if it names one."""
         named = self.settings.account
-        return not named or f"{self.namespace}/{named}" in self.settings.allowed_accounts
+        return not named or f"{self.namespace}/{named}" in self.settings.allowed_service_accounts
 
     def identity(self) -> list[Manifest]:
         """The identity of driver, executors and Jobs: nothing if the resource names one that there is."""

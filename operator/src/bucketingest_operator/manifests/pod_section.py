@@ -22,7 +22,7 @@ def settings_of_pod(settings: JobSettings, pod: Pod, selector: dict[str, str]) -
     }
     return replace(
         settings,
-        pull_secrets=tuple(dict.fromkeys((*settings.pull_secrets, *pod.image_pull_secrets))),
+        image_pull_secrets=tuple(dict.fromkeys((*settings.image_pull_secrets, *pod.image_pull_secrets))),
         env={name: value for name, value in settings.env.items() if name not in secret_keys} | env,
         env_secret_keys=secret_keys,
         volumes=(*settings.volumes, *map(_volume, pod.volumes)),
@@ -42,7 +42,7 @@ def settings_of_pod(settings: JobSettings, pod: Pod, selector: dict[str, str]) -
         ),
         affinity={} if pod.affinity is None else pod.affinity.to_document(defaults=False),
         account=pod.service_account_name or "",
-        priority_class=pod.priority_class_name or settings.priority_class,
+        priority_class_name=pod.priority_class_name or settings.priority_class_name,
     )
 
 

@@ -126,12 +126,7 @@ def executor_template(wanted: BucketIngest, names: Names, settings: JobSettings,
     }
     if disk := _disk(settings):
         container["resources"] = {"requests": disk, "limits": disk}  # Spark adds memory and cores
-    spec = {
-        **_pod(names, settings),
-        "automountServiceAccountToken": False,
-        "containers": [container],
-        "volumes": [*volumes, secret_volume(rpc_secret)],
-    }
+    spec = _pod_without_rights(names, settings, container, [*volumes, secret_volume(rpc_secret)])
     return {"apiVersion": "v1", "kind": "Pod", "spec": spec}
 
 
@@ -158,12 +153,7 @@ def rollback_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings)
         "resources": _resources(wanted, settings, 100, "1Gi"),
         "volumeMounts": mounts,
     }
-    return {
-        **_pod(names, settings),
-        "automountServiceAccountToken": False,
-        "containers": [container],
-        "volumes": volumes,
-    }
+    return _pod_without_rights(names, settings, container, volumes)
 
 
 def preflight_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings) -> dict[str, Any]:
@@ -179,14 +169,8 @@ def preflight_pod_spec(wanted: BucketIngest, names: Names, settings: JobSettings
         "resources": _resources(wanted, settings, 100, "2Gi"),
         "volumeMounts": mounts,
     }
-    return {
-        **_pod(names, settings),
-        "automountServiceAccountToken": False,
-        # It has nothing to finish.
-        "terminationGracePeriodSeconds": 5,
-        "containers": [container],
-        "volumes": volumes,
-    }
+    # It has nothing to finish.
+    return {**_pod_without_rights(names, settings, container, volumes), "terminationGracePeriodSeconds": 5}
 
 
 def _resources(wanted: BucketIngest, settings: JobSettings, cores: int, memory: str) -> dict[str, Any]:
@@ -226,12 +210,7 @@ def merging_pod_spec(
         "resources": _resources(wanted, settings, size.cores, f"{size.memory // MIB}Mi"),
         "volumeMounts": mounts,
     }
-    return {
-        **_pod(names, settings),
-        "automountServiceAccountToken": False,
-        "containers": [container],
-        "volumes": volumes,
-    }
+    return _pod_without_rights(names, settings, container, volumes)
 
 
 def account_of(names: Names, settings: JobSettings) -> str:
@@ -251,30 +230,32 @@ def _pod(names: Names, settings: JobSettings) -> dict[str, Any]:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
     }
-    if settings.pull_secrets:
-        spec["imagePullSecrets"] = [{"name": name} for name in settings.pull_secrets]
-    if settings.node_selector:
-        spec["nodeSelector"] = dict(settings.node_selector)
-    if settings.tolerations:
-        spec["tolerations"] = [dict(each) for each in settings.tolerations]
-    if settings.topology_spread:
-        spec["topologySpreadConstraints"] = [dict(each) for each in settings.topology_spread]
-    if settings.affinity:
-        spec["affinity"] = dict(settings.affinity)
-    if settings.priority_class is not None:
-        spec["priorityClassName"] = settings.priority_class
-    if settings.scheduler is not None:
-        spec["schedulerName"] = settings.scheduler
-    if settings.runtime_class is not None:
-        spec["runtimeClassName"] = settings.runtime_class
-    return spec
+    chosen = {
+        "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
+        "nodeSelector": dict(settings.node_selector),
+        "tolerations": [dict(each) for each in settings.tolerations],
+        "topologySpreadConstraints": [dict(each) for each in settings.topology_spread],
+        "affinity": dict(settings.affinity),
+        "priorityClassName": settings.priority_class_name,
+        "schedulerName": settings.scheduler_name,
+        "runtimeClassName": settings.runtime_class_name,
+    }
+    return {**spec, **{name: value for name, value in chosen.items() if value}}
+
+
+def _pod_without_rights(
+    names: Names, settings: JobSettings, container: dict[str, Any], volumes: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """A pod that does not call the Kubernetes API."""
+    rest = {"automountServiceAccountToken": False, "containers": [container], "volumes": volumes}
+    return {**_pod(names, settings), **rest}
 
 
 def _container(name: str, wanted: BucketIngest, settings: JobSettings) -> dict[str, Any]:
     return {
         "name": name,
         "image": wanted.spec.spark.image or settings.image,
-        "imagePullPolicy": settings.pull_policy,
+        "imagePullPolicy": settings.image_pull_policy,
         "command": ["bucketingest"],
         "envFrom": _env_from(settings),
         "securityContext": _CONTAINER_SECURITY,

@@ -68,7 +68,7 @@ def spark_defaults(
         "spark.executor.memoryOverhead": f"{executor_overhead_mib(wanted)}m",
         "spark.kubernetes.authenticate.executor.serviceAccountName": account,
         "spark.kubernetes.container.image": spark.image or settings.image,
-        "spark.kubernetes.container.image.pullPolicy": settings.pull_policy,
+        "spark.kubernetes.container.image.pullPolicy": settings.image_pull_policy,
         # Executors have no claims of their own: else Spark asks for them first, without the right to.
         "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
         # With this name Spark makes the driver's pod the only owner of each executor.

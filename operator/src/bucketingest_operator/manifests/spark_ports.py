@@ -66,6 +66,6 @@ def policy_spec(own: Mapping[str, str], http_port: int, settings: JobSettings) -
     """Rules for the pods that have the labels `own`: these may talk to each other, others only to the HTTP port."""
     pods = {"podSelector": {"matchLabels": dict(own)}}
     http: dict[str, Any] = {"ports": [{"port": http_port, "protocol": "TCP"}]}
-    if settings.metrics_from:
-        http["from"] = [dict(peer) for peer in settings.metrics_from]
+    if settings.network_policy.metrics_from:
+        http["from"] = [dict(peer) for peer in settings.network_policy.metrics_from]
     return {**pods, "policyTypes": ["Ingress"], "ingress": [{"from": [pods]}, http]}

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from bucketingest_operator.manifests.attempt_input import read_digest
 from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL
 from bucketingest_operator.manifests.merging_jobs import COMPACTION, COMPACTION_DIGEST, COMPACTION_ROLE
-from bucketingest_operator.observation import CompactionJob, JobState
-from bucketingest_operator.observe.job_reading import JobSeen, read_job
-from bucketingest_operator.observe.ownership import Controller, controller_of
-from bucketingest_operator.observe.pod_reading import read_time, short, whole_number
+from bucketingest_operator.observation import CompactionJob
+from bucketingest_operator.observe.job_reading import JobSeen, job_end, read_job
+from bucketingest_operator.observe.ownership import Owned, controller_of
+from bucketingest_operator.observe.pod_reading import read_time, whole_number
 from bucketingest_operator.observe.preflight_reading import PreflightSeen, read_preflight
 
 Object = dict[str, Any]
 
-_ENDS: Final = {"Complete": JobState.SUCCEEDED, "Failed": JobState.FAILED}
-"""Conditions that are set once no pod of a Job runs any more."""
-
 
 @dataclass(frozen=True, slots=True)
-class CompactionJobSeen:
+class CompactionJobSeen(Owned):
     """A compaction's Job, and whose it is."""
 
     job: CompactionJob
-    namespace: str
-    controller: Controller | None
 
 
 AnyJob = JobSeen | CompactionJobSeen | PreflightSeen
@@ -45,23 +40,19 @@ def read_compaction_job(job: Object) -> CompactionJobSeen | None:
     is_ours = (metadata.get("labels") or {}).get(ROLE_LABEL) == COMPACTION_ROLE
     if not is_ours or number is None or round_number is None:
         return None
-    ends = [
-        each for each in status.get("conditions") or () if each.get("status") == "True" and each.get("type") in _ENDS
-    ]
-    end = ends[0] if ends else {}
-    at = end.get("lastTransitionTime")
+    end = job_end(status)
     found = CompactionJob(
         name=metadata["name"],
         uid=metadata["uid"],
         number=number,
         round=round_number,
         digest=read_digest(annotations.get(COMPACTION_DIGEST)) or "",
-        state=_ENDS[end["type"]] if end else JobState.RUNNING,
+        state=end.state,
         created_at=read_time(metadata["creationTimestamp"]),
-        finished_at=read_time(at) if at else None,
+        finished_at=end.at,
         terminating="deletionTimestamp" in metadata,
         active=status.get("active") or 0,
         ready=status.get("ready") or 0,
-        message=short(end.get("message") or ""),
+        message=end.message,
     )
-    return CompactionJobSeen(found, metadata["namespace"], controller_of(metadata))
+    return CompactionJobSeen(found, namespace=metadata["namespace"], controller=controller_of(metadata))

@@ -28,12 +28,7 @@ MOUNT_PATIENCE: Final = timedelta(seconds=60)
 
 
 class ExecutorProbe:
-    """Asks the API server whether it would accept an executor of a driver: a creation that it only checks (dry run).
-
-    Args:
-        api: The API server.
-        settings: How jobs' pods are made.
-    """
+    """Asks the API server whether it would accept an executor of a driver: a creation that it only checks (dry run)."""
 
     def __init__(self, api: Api, settings: JobSettings) -> None:
         self._api = api

@@ -24,13 +24,8 @@ _TABLE_MAX: Final = 500
 
 
 class Inventory:
-    """BucketIngests by UID.
-
-    Args:
-        changed: Called with the UID of each resource whose next pass may decide something new.
-        removed: Called with the UID of each resource that no longer exists.
-        unreadable: Where those are noted that cannot be read.
-        image: Of a spec that names none.
+    """BucketIngests by UID. `changed` is called with the UID of each resource whose next pass may decide something new,
+    `removed` with that of each that no longer exists. `image`: of a spec that names none.
     """
 
     def __init__(
@@ -69,12 +64,8 @@ class Inventory:
 
     def take(self, body: Object, *, quiet: bool = False, instead_of: str | None = None) -> None:
         """Store a resource from the API server; ignore it if it is older than the known one, or cannot be read.
-
-        Args:
-            body: The resource.
-            quiet: It comes from the operator's own write, and needs no pass.
-            instead_of: It was read when this version was already known, so it replaces it even if it is older: the API
-                server's data were restored from a backup.
+        `quiet`: it comes from the operator's own write, and needs no pass. `instead_of`: it was read when this version
+        was already known, so it replaces it even if it is older: the API server's data were restored from a backup.
         """
         try:
             self._take(body, quiet=quiet, instead_of=instead_of)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from bucketingest_operator.manifests.attempt_input import parse_attempt_input
 from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL
 from bucketingest_operator.observation import AttemptInput, JobState, RollbackJob
-from bucketingest_operator.observe.ownership import Controller, controller_of
-from bucketingest_operator.observe.pod_reading import PodSeen, attempt_of, short
+from bucketingest_operator.observe.ownership import Owned, controller_of
+from bucketingest_operator.observe.pod_reading import PodSeen, attempt_of, read_time, short
 
 Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class JobSeen:
+class JobSeen(Owned):
     """One rollback Job."""
 
     name: str
@@ -26,42 +26,55 @@ class JobSeen:
     terminating: bool
     message: str
     uid: str
-    namespace: str
-    controller: Controller | None
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigSeen:
+class ConfigSeen(Owned):
     """The ConfigMap of an attempt: only its annotations are kept."""
 
     attempt: int
     attempt_input: AttemptInput | None
-    namespace: str
-    controller: Controller | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How a Job ended, and when; RUNNING while a pod of it may run."""
+
+    state: JobState = JobState.RUNNING
+    at: datetime | None = None
+    message: str = ""
+
+
+_ENDS: Final = {"Complete": JobState.SUCCEEDED, "Failed": JobState.FAILED}
+"""Conditions that are set once no pod of a Job runs any more, unlike SuccessCriteriaMet and FailureTarget."""
+
+
+def job_end(status: Object) -> JobEnd:
+    """How a Job ended, by its status."""
+    for each in status.get("conditions") or ():
+        if each.get("status") == "True" and each.get("type") in _ENDS:
+            at = each.get("lastTransitionTime")
+            return JobEnd(_ENDS[each["type"]], read_time(at) if at else None, short(each.get("message") or ""))
+    return JobEnd()
 
 
 def read_job(job: Object) -> JobSeen | None:
     """The Job; None if its labels are not the operator's."""
-    metadata, status = job["metadata"], job.get("status") or {}
+    metadata = job["metadata"]
     labels = metadata.get("labels") or {}
     attempt = attempt_of(labels)
     if attempt is None or labels.get(ROLE_LABEL) != "rollback":
         return None
-    state, message = JobState.RUNNING, ""
-    for condition in status.get("conditions") or ():
-        # Set once none of its pods runs any more, unlike SuccessCriteriaMet and FailureTarget.
-        if condition.get("status") == "True" and condition.get("type") in {"Complete", "Failed"}:
-            state = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED
-            message = short(condition.get("message") or "")
+    end = job_end(job.get("status") or {})
     return JobSeen(
         metadata["name"],
         attempt,
-        state,
+        end.state,
         "deletionTimestamp" in metadata,
-        message,
+        end.message,
         metadata["uid"],
-        metadata["namespace"],
-        controller_of(metadata),
+        namespace=metadata["namespace"],
+        controller=controller_of(metadata),
     )
 
 
@@ -73,7 +86,7 @@ def read_config(config_map: Object) -> ConfigSeen | None:
     if attempt is None or labels.get(ROLE_LABEL) != "config":
         return None
     attempt_input = parse_attempt_input(metadata.get("annotations") or {})
-    return ConfigSeen(attempt, attempt_input, metadata["namespace"], controller_of(metadata))
+    return ConfigSeen(attempt, attempt_input, namespace=metadata["namespace"], controller=controller_of(metadata))
 
 
 def rollback_jobs(jobs: Iterable[JobSeen], pods: Iterable[PodSeen]) -> tuple[RollbackJob, ...]:

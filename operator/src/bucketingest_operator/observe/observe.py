@@ -65,15 +65,8 @@ class Look:
 
 
 class Observer:
-    """Makes observations.
-
-    Args:
-        api: For live looks.
-        progress: For the drivers' reports.
-        inventory: All resources.
-        copies: The mirrors by namespace; under None those of the whole cluster.
-        probe: Finds out why a driver has no executors.
-        readers: Read what live looks find.
+    """Makes observations. `copies`: the mirrors by namespace; under None those of the whole cluster. `readers`: for
+    what live looks find.
     """
 
     def __init__(
@@ -231,7 +224,9 @@ def own(resource: Resource, look: Look) -> Look:
     pods = [
         *drivers,
         *controlled_by(resource, "Pod", {pod.uid for pod in drivers}, executors),
-        *controlled_by(resource, "Job", {*(job.uid for job in jobs), *(job.uid for job in preflights)}, of_jobs),
+        *controlled_by(
+            resource, "Job", {*(each.uid for each in jobs), *(each.job.uid for each in preflights)}, of_jobs
+        ),
     ]
     return Look(pods, [*jobs, *compactions, *preflights], made_for(resource, look.configs), look.live)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from bucketingest.spec.model import KIND
 from bucketingest_operator.resource import Resource
@@ -18,18 +18,12 @@ class Controller:
     uid: str
 
 
-class Owned(Protocol):
-    """An object that was read."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """An object that was read: its namespace, and who controls it."""
 
-    @property
-    def namespace(self) -> str:
-        """Its namespace."""
-        ...
-
-    @property
-    def controller(self) -> Controller | None:
-        """Who controls it."""
-        ...
+    namespace: str
+    controller: Controller | None = None
 
 
 _Owned = TypeVar("_Owned", bound=Owned)

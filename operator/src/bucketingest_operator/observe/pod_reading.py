@@ -18,7 +18,7 @@ from bucketingest_operator.manifests.attempt_input import parse_attempt_input
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL
 from bucketingest_operator.manifests.spark_ports import secret_mounted
 from bucketingest_operator.observation import ENDED, AttemptInput, PodReason, PodState
-from bucketingest_operator.observe.ownership import Controller, controller_of
+from bucketingest_operator.observe.ownership import Controller, Owned, controller_of
 
 Object = dict[str, Any]
 
@@ -63,7 +63,7 @@ _REFUSED: Final = ("NodeAffinity", "NodePorts", "OutOf", "PodOSNotSupported", "T
 
 
 @dataclass(frozen=True, slots=True)
-class PodSeen:
+class PodSeen(Owned):
     """One pod of a BucketIngest.
 
     Attributes:
@@ -76,7 +76,6 @@ class PodSeen:
     """
 
     uid: str
-    namespace: str
     name: str
     role: str
     attempt: int
@@ -94,7 +93,6 @@ class PodSeen:
     finished_at: datetime | None = None
     mounting_since: datetime | None = None
     rpc_secret: str = ""
-    controller: Controller | None = None
     should_end_at: datetime | None = None
 
 

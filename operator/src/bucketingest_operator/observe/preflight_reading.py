@@ -11,48 +11,36 @@ from bucketingest_operator.manifests.attempt_input import read_digest
 from bucketingest_operator.manifests.attempt_objects import PREFLIGHT_DIGEST, PREFLIGHT_ROLE, ROLE_LABEL
 from bucketingest_operator.observation import JobState, PodReason, PreflightJob
 from bucketingest_operator.observe.executor_probe import waits_for_volumes
-from bucketingest_operator.observe.ownership import Controller, controller_of
-from bucketingest_operator.observe.pod_reading import PodSeen, read_time, short
+from bucketingest_operator.observe.job_reading import job_end
+from bucketingest_operator.observe.ownership import Owned, controller_of
+from bucketingest_operator.observe.pod_reading import PodSeen, read_time
 
 Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class PreflightSeen:
+class PreflightSeen(Owned):
     """Such a Job, and whose it is."""
 
     job: PreflightJob
-    namespace: str
-    controller: Controller | None
-
-    @property
-    def uid(self) -> str:
-        """The Job's."""
-        return self.job.uid
 
 
 def read_preflight(job: Object) -> PreflightSeen | None:
     """The Job; None if its label and annotation are not those of a check."""
-    metadata, status = job["metadata"], job.get("status") or {}
+    metadata, end = job["metadata"], job_end(job.get("status") or {})
     digest = read_digest((metadata.get("annotations") or {}).get(PREFLIGHT_DIGEST))
     if (metadata.get("labels") or {}).get(ROLE_LABEL) != PREFLIGHT_ROLE or not digest:
         return None
-    state, message = JobState.RUNNING, ""
-    for condition in status.get("conditions") or ():
-        # Set once none of its pods runs any more, unlike SuccessCriteriaMet and FailureTarget.
-        if condition.get("status") == "True" and condition.get("type") in {"Complete", "Failed"}:
-            state = JobState.SUCCEEDED if condition["type"] == "Complete" else JobState.FAILED
-            message = short(condition.get("message") or "")
     found = PreflightJob(
         name=metadata["name"],
         uid=metadata["uid"],
         digest=digest,
-        state=state,
+        state=end.state,
         created_at=read_time(metadata["creationTimestamp"]),
         terminating="deletionTimestamp" in metadata,
-        message=message,
+        message=end.message,
     )
-    return PreflightSeen(found, metadata["namespace"], controller_of(metadata))
+    return PreflightSeen(found, namespace=metadata["namespace"], controller=controller_of(metadata))
 
 
 def preflight_jobs(jobs: Iterable[PreflightSeen], pods: Iterable[PodSeen], now: datetime) -> tuple[PreflightJob, ...]:
@@ -61,7 +49,7 @@ def preflight_jobs(jobs: Iterable[PreflightSeen], pods: Iterable[PodSeen], now: 
     for pod in sorted(pods, key=lambda each: (each.created_at, each.name)):
         if pod.role == PREFLIGHT_ROLE and pod.controller is not None:
             newest[pod.controller.uid] = pod
-    found = (_with_pod(each.job, newest.get(each.uid), now) for each in jobs)
+    found = (_with_pod(each.job, newest.get(each.job.uid), now) for each in jobs)
     return tuple(sorted(found, key=lambda job: job.name))
 
 

@@ -84,12 +84,8 @@ class ProgressClient:
             await self._session.close()
 
     async def ask(self, pod: PodSeen | None, resource_name: str, before: Talk | None) -> Talk | None:
-        """Ask the driver, if one runs.
-
-        Args:
-            pod: The newest attempt's driver pod.
-            resource_name: An answer with another name comes from another pod that has the address now.
-            before: The previous talk.
+        """Ask the driver, the newest attempt's, if one runs. An answer with another name comes from another pod that
+        has the address now.
         """
         talk = talk_with(pod, before)
         if pod is None or talk is None or pod.state is not PodState.RUNNING:

@@ -49,11 +49,7 @@ class Unreadable:
 
 
 class Readers:
-    """Reads pods, Jobs and ConfigMaps with the operator's labels.
-
-    Args:
-        unreadable: Where those are noted that cannot be read.
-    """
+    """Reads pods, Jobs and ConfigMaps with the operator's labels; `unreadable` notes those that cannot be read."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         self._unreadable = unreadable

@@ -24,12 +24,8 @@ _READ: Final = (PAUSE_ANNOTATION, RESTART_ANNOTATION)
 
 
 def read_resource(body: Object, before: Resource | None = None, image: str = "") -> Resource:
-    """The BucketIngest as values.
-
-    Args:
-        body: Its JSON from the API server.
-        before: The same one, read earlier: an unchanged spec is not parsed again.
-        image: Of a spec that names none: so another default is a changed spec, with all that protects from one.
+    """The BucketIngest as values. `before`: the same one, read earlier: an unchanged spec is not parsed again. `image`:
+    of a spec that names none: so another default is a changed spec, with all that protects from one.
     """
     metadata = body["metadata"]
     # Only those that mean something, and not all of a long one: every decision is logged with them.

@@ -97,8 +97,8 @@ def load_known(file: Path, unknown_fields: UnknownFields) -> BucketIngest:
     """The resource of a file, with a warning about fields that this version does not know, if they are to be ignored.
     Raises SpecError.
     """
-    return load_file(file, _warn_of_unknown if unknown_fields is UnknownFields.IGNORE else None)
 
+    def warn(fields: Sequence[str]) -> None:
+        log.warning("ignored: this version does not know fields of the spec", extra={"fields": list(fields)})
 
-def _warn_of_unknown(fields: Sequence[str]) -> None:
-    log.warning("ignored: this version does not know fields of the spec", extra={"fields": list(fields)})
+    return load_file(file, warn if unknown_fields is UnknownFields.IGNORE else None)

@@ -32,10 +32,7 @@ class SpecModel(BaseModel):
         return cls.model_validate(document, by_alias=True, by_name=False)
 
     def to_document(self, *, defaults: bool = True) -> dict[str, Any]:
-        """The model as JSON values under its YAML names, without absent optional fields.
-
-        Args:
-            defaults: Include fields that have their default. Without them another version can read the document: it
-                names no field that nobody uses.
+        """The model as JSON values under its YAML names, without absent optional fields. Without fields that have their
+        default another version can read the document: it names no field that nobody uses.
         """
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=not defaults)

@@ -46,11 +46,8 @@ class CelRule:
 
 
 def immutable_rules(names: Sequence[str], schema: Mapping[str, Any]) -> list[CelRule]:
-    """Transition rules that keep fields of an object as they were when it was created.
-
-    Args:
-        names: YAML names of fields.
-        schema: Schema of the object, which says which of them are always there (required, or with a default).
+    """Transition rules that keep fields of an object as they were when it was created. Its schema says which of them
+    are always there (required, or with a default).
     """
     rules = []
     for name in names:

@@ -27,11 +27,8 @@ class Problem:
 
 
 def format_problem(source: str, problem: Problem) -> str:
-    """One line for one problem: `FILE:LINE: FIELD: what is wrong; allowed: what would be right`.
-
-    Args:
-        source: Name of the file, or of whatever held the spec; "" leaves it out.
-        problem: The problem. Parts that it lacks are left out, with their separators.
+    """One line for one problem: `FILE:LINE: FIELD: what is wrong; allowed: what would be right`. Parts that it lacks
+    are left out, with their separators, as is an empty `source`.
     """
     place = source if problem.line is None or not source else f"{source}:{problem.line}"
     sentence = f"{problem.wrong}; allowed: {problem.allowed}" if problem.allowed else problem.wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -26,7 +27,9 @@ LISTED_MAX: Final = 10
 
 
 def _from_zero(value: Any) -> Any:
-    """0 for what is below it: after a step of a clock a time that has passed is negative."""
+    """0 for what is below it: after a step of a clock a time that has passed is negative. To three digits."""
+    if isinstance(value, float) and math.isfinite(value):
+        value = round(value, 3)
     return 0 if isinstance(value, (int, float)) and value < 0 else value
 
 

@@ -19,12 +19,7 @@ _MAYBE_SECRET: Final = ("options", "conf", "properties")  # their values may be 
 
 
 def problems_of(error: ValidationError, schema: Mapping[str, Any]) -> list[tuple[Location, Problem]]:
-    """The problems that a validation found, each with its place in the document.
-
-    Args:
-        error: What pydantic raised.
-        schema: `inlined_schema` of the model that was validated.
-    """
+    """The problems that a validation found, each with its place. `schema`: `inlined_schema` of the validated model."""
     found = []
     for each in error.errors(include_url=False):
         location: Location = each["loc"]

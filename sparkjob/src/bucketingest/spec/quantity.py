@@ -20,10 +20,8 @@ _SUFFIX_BYTES = {
 
 
 def parse_duration(text: str) -> timedelta:
-    """The length of time that text such as `30s`, `5m`, `1h30m` or `250ms` names.
-
-    Raises:
-        ValueError: The text is not such a duration: units are h, m, s, ms, in this order, each at most once.
+    """The length of time that text such as `30s`, `5m`, `1h30m` or `250ms` names. Raises ValueError for another text:
+    units are h, m, s, ms, in this order, each at most once.
     """
     if not text or not re.fullmatch(DURATION_PATTERN, text):
         raise ValueError(f"{text!r} is not a duration such as 30s, 5m or 1h30m")
@@ -47,9 +45,7 @@ def format_duration(duration: timedelta) -> str:
 
 def parse_quantity(text: str) -> int:
     """Bytes that a Kubernetes quantity such as `256Mi`, `2Gi` or `1.5G` stands for; fractions of a byte are dropped.
-
-    Raises:
-        ValueError: The text is not such a quantity.
+    Raises ValueError.
     """
     if not re.fullmatch(QUANTITY_PATTERN, text):
         raise ValueError(f"{text!r} is not a quantity such as 256Mi or 2Gi")
@@ -68,11 +64,7 @@ def format_quantity(size_bytes: int) -> str:
 
 
 def parse_cores(text: str) -> int:
-    """Thousandths of a CPU core that `2`, `0.5` or `500m` stands for.
-
-    Raises:
-        ValueError: The text is not such a number of cores, or is zero.
-    """
+    """Thousandths of a CPU core that `2`, `0.5` or `500m` stands for. Raises ValueError, also for zero."""
     if not re.fullmatch(CORES_PATTERN, text):
         raise ValueError(f"{text!r} is not a number of CPU cores such as 2, 0.5 or 500m")
     return int(text[:-1]) if text.endswith("m") else int(Decimal(text) * 1000)

@@ -39,11 +39,8 @@ class Broken:
 
 
 def broken_rules(document: Mapping[str, Any]) -> list[Broken]:
-    """All rules that a spec breaks.
-
-    Args:
-        document: The value of `spec` as JSON, defaults filled in. Parts may be absent or of a wrong type: the rules
-            that need them find nothing then, since the schema's own check reports them.
+    """All rules that a spec breaks: the value of `spec` as JSON, defaults filled in. Parts may be absent or of a wrong
+    type: the rules that need them find nothing then, since the schema's own check reports them.
     """
     view = View(document)
     return [broken for rule in _RULES for broken in rule(view)]

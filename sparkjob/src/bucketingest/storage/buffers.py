@@ -30,11 +30,6 @@ def opened(data: Data) -> Iterator[list[memoryview]]:
         yield [memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))]
 
 
-def total_size(buffers: Sequence[memoryview]) -> int:
-    """Bytes in all buffers together."""
-    return sum(buffer.nbytes for buffer in buffers)
-
-
 def _flat(parts: Sequence[BytesLike]) -> list[memoryview]:
     views: list[memoryview] = []
     for part in parts:

@@ -83,7 +83,7 @@ def test_no_executor_is_missed(instances: int, asked: int) -> None:
 
     wanted = manifests({"spark": {"executor": {"instances": instances}}}).wanted
     began = NOW - timedelta(hours=1)
-    pod = PodSeen("p", "ingest", "orders-1-driver", "driver", 1, began, "Running", PodState.RUNNING)
+    pod = PodSeen("p", "orders-1-driver", "driver", 1, began, "Running", PodState.RUNNING, namespace="ingest")
     talk = Talk("p", report(last_commit=None))
     probe = ExecutorProbe(cast(Api, Recording()), JobSettings())
     why = asyncio.run(probe.why_none(resource(wanted), pod, talk, Executors(), NOW))

@@ -17,9 +17,9 @@ WORK = CompactionWork(compaction="20261121115000000", number=12, round=3, chunks
 SETTINGS = JobSettings(
     image="job:1",
     env={"AWS_REGION": "us-east-1", "TOKEN": "of all jobs"},
-    pull_secrets=("of-all",),
+    image_pull_secrets=("of-all",),
     node_selector={"disk": "hdd", "arch": "amd64"},
-    priority_class="of-all",
+    priority_class_name="of-all",
     pod_labels={"team": "platform"},
 )
 POD = {

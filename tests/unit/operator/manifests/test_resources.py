@@ -69,7 +69,9 @@ def containers(spec: dict[str, Any], settings: JobSettings | None = None) -> dic
 
 
 def test_every_pod_has_what_the_installer_chooses_for_all() -> None:
-    settings = JobSettings(run_as_user=None, scheduler="yunikorn", runtime_class="gvisor", ephemeral_storage="20Gi")
+    settings = JobSettings(
+        run_as_user=None, scheduler_name="yunikorn", runtime_class_name="gvisor", ephemeral_storage="20Gi"
+    )
     for pod in pods_with({}, settings).values():
         assert (pod["schedulerName"], pod["runtimeClassName"]) == ("yunikorn", "gvisor")
         assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}

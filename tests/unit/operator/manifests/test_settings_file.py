@@ -10,7 +10,7 @@ import yaml
 
 from bucketingest.spec.errors import SpecError
 from bucketingest_operator.manifests.attempt_objects import Manifests
-from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.manifests.settings import JobSettings, NetworkPolicy
 from bucketingest_operator.manifests.settings_file import load_settings, parse_settings
 from support.operator.observations import UID, bucket_ingest, input_of
 
@@ -53,31 +53,30 @@ def test_every_setting_has_its_place() -> None:
     found = parse_settings(WHOLE)
     assert found == JobSettings(
         image="registry.example/job:1",
-        pull_policy="Always",
-        pull_secrets=("pull",),
+        image_pull_policy="Always",
+        image_pull_secrets=("pull",),
         grace=timedelta(seconds=90),
         run_as_user=2000,
         env={"AWS_REGION": "eu-central-1"},
         env_from_secrets=("lake",),
         volumes=({"name": "lake", "persistentVolumeClaim": {"claimName": "lake"}},),
         volume_mounts=({"name": "lake", "mountPath": "/lake"},),
-        allowed_accounts=frozenset({"team-a/lake"}),
+        allowed_service_accounts=frozenset({"team-a/lake"}),
         service_account_annotations={"eks.amazonaws.com/role-arn": "arn:x"},
         pod_labels={"team": "data"},
         pod_annotations={"sidecar.istio.io/inject": "false"},
         node_selector={"pool": "ingest"},
         tolerations=({"key": "ingest", "operator": "Exists"},),
-        priority_class="high",
+        priority_class_name="high",
         allowed_priority_classes=frozenset({"high", "low"}),
         allowed_toleration_keys=frozenset({"ingest"}),
-        scheduler="yunikorn",
-        runtime_class="gvisor",
+        scheduler_name="yunikorn",
+        runtime_class_name="gvisor",
         ephemeral_storage="20Gi",
         table_owners={"s3://lake/a": ("team-a",)},
         master="k8s://https://10.0.0.1:6443",
         cluster_domain="svc.cluster.local",
-        network_policy=False,
-        metrics_from=({"podSelector": {}},),
+        network_policy=NetworkPolicy(enabled=False, metrics_from=({"podSelector": {}},)),
     )
 
 
@@ -91,6 +90,7 @@ def test_a_missing_setting_has_its_default(text: str) -> None:
     [
         ("imagePulPolicy: Always", "did you mean imagePullPolicy?"),
         ("image_pull_policy: Always", "image_pull_policy"),
+        ("envSecretKeys: {A: [b, c]}", "envSecretKeys: is not a setting"),
         ("imagePullPolicy: Sometimes", "imagePullPolicy"),
         ("image: ''", "image"),
         ("runAsUser: -1", "runAsUser"),
@@ -110,6 +110,8 @@ def test_a_missing_setting_has_its_default(text: str) -> None:
         ("volumes: [{name: a, emptyDir: {}}]\nvolumeMounts: [{name: a, mountPath: /etc/bucketingest/x}]", "itself"),
         ("podLabels: {bucketingest.dev/uid: x}", "set by the operator"),
         ("master: local", "master"),
+        ("networkPolicy: {enable: true}", "networkPolicy.enable: is not a setting (did you mean enabled?)"),
+        ("networkPolicy: {enabled: 'true'}", "networkPolicy.enabled"),
         ("- image", "not one mapping"),
         ("image: a\n---\nimage: b", "not one mapping"),
         ("image: a\nimage: b", "image"),

@@ -9,7 +9,7 @@ import yaml
 
 from bucketingest_operator.decide.spec_changes import cluster_problems
 from bucketingest_operator.manifests.merging_jobs import MergingJobs
-from bucketingest_operator.manifests.settings import JobSettings
+from bucketingest_operator.manifests.settings import JobSettings, NetworkPolicy
 from support.operator.made_objects import KAFKA, SETTINGS, WORK, manifests, pod_specs
 from support.operator.observations import UID, bucket_ingest, input_of
 
@@ -79,7 +79,7 @@ def test_executors_know_that_they_run_on_kubernetes_before_the_driver_tells_them
 
 def test_a_network_policy_lets_only_a_pipelines_own_pods_reach_sparks_ports() -> None:
     peers = ({"podSelector": {"matchLabels": {"app": "prometheus"}}},)
-    for settings in (SETTINGS, JobSettings(metrics_from=peers)):
+    for settings in (SETTINGS, JobSettings(network_policy=NetworkPolicy(metrics_from=peers))):
         made = MergingJobs(bucket_ingest(), "ingest", UID, settings)
         spec = made.network_policy()["spec"]
         own = {"podSelector": {"matchLabels": {"bucketingest.dev/uid": UID}}}
@@ -87,7 +87,7 @@ def test_a_network_policy_lets_only_a_pipelines_own_pods_reach_sparks_ports() ->
         everything, http = spec["ingress"]
         assert everything == {"from": [own]}
         assert [each["port"] for each in http["ports"]] == [9808]
-        assert http.get("from", []) == list(settings.metrics_from)
+        assert http.get("from", []) == list(settings.network_policy.metrics_from)
     job = made.compaction_job(WORK, "digest")["spec"]["template"]
     for labels in (made.driver_pod(1, input_of(made.wanted))["metadata"]["labels"], job["metadata"]["labels"]):
         assert labels["bucketingest.dev/uid"] == UID

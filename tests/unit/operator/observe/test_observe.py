@@ -91,7 +91,7 @@ def test_an_attempts_input_comes_from_its_config_map_or_else_from_its_pod() -> N
     look = Look(
         pods=[pod(1, attempt_input=first), pod(2, attempt_input=first), pod(3)],
         jobs=[],
-        configs=[ConfigSeen(2, second, "ingest", None), ConfigSeen(4, None, "ingest", None)],
+        configs=[ConfigSeen(2, second, namespace="ingest"), ConfigSeen(4, None, namespace="ingest")],
         live=True,
     )
     assert attempt_inputs(look) == {1: first, 2: second}
@@ -115,12 +115,16 @@ def test_of_drivers_that_are_gone_those_are_known_whose_end_was_reported() -> No
 MINE = Controller("BucketIngest", UID)
 DRIVER = pod(1, controller=MINE)
 JOB = JobSeen("j", 1, JobState.RUNNING, terminating=False, message="", uid="job-1", namespace="ingest", controller=MINE)
-COMPACTION = CompactionJobSeen(CompactionJob("c", 3, 1, "digest", JobState.RUNNING, NOW), "ingest", MINE)
-CONFIG = ConfigSeen(1, None, "ingest", MINE)
+COMPACTION = CompactionJobSeen(
+    CompactionJob("c", 3, 1, "digest", JobState.RUNNING, NOW), namespace="ingest", controller=MINE
+)
+CONFIG = ConfigSeen(1, None, namespace="ingest", controller=MINE)
 EXECUTOR = pod(1, "executor", controller=Controller("Pod", DRIVER.uid))
 ROLLBACK = pod(1, "rollback", controller=Controller("Job", JOB.uid))
-CHECK = PreflightSeen(PreflightJob("p", "check-1", "digest", JobState.RUNNING, NOW), "ingest", MINE)
-CHECKING = pod(1, "preflight", controller=Controller("Job", CHECK.uid))
+CHECK = PreflightSeen(
+    PreflightJob("p", "check-1", "digest", JobState.RUNNING, NOW), namespace="ingest", controller=MINE
+)
+CHECKING = pod(1, "preflight", controller=Controller("Job", CHECK.job.uid))
 
 
 def test_the_objects_of_a_resource_are_those_that_it_controls() -> None:

@@ -50,7 +50,7 @@ def pod(**changes: Any) -> PodSeen:
 def test_what_the_operator_makes_is_read_back() -> None:
     assert isinstance(read_any_job(made()), PreflightSeen)
     found = seen()
-    assert (found.job.digest, found.job.state, found.uid) == (DIGEST, JobState.RUNNING, "check-1")
+    assert (found.job.digest, found.job.state, found.job.uid) == (DIGEST, JobState.RUNNING, "check-1")
     assert found.controller == Controller("BucketIngest", UID)
     template = manifests().preflight_job(3, DIGEST)["spec"]["template"]
     metadata = {"uid": "p", "name": "p", "namespace": "ingest", "creationTimestamp": "2026-11-21T11:59:00Z"}

@@ -21,12 +21,7 @@ EVERY_SECONDS: Final = 30.0
 
 class SecretWatch:
     """Compares the options of the source's Secret, and the files of mounted Secrets and ConfigMaps, with those at the
-    start.
-
-    Args:
-        spec: Names them.
-        environment: Says where the source's Secret is mounted, and whether to watch at all.
-        clock: Monotonic seconds.
+    start. The environment says where the source's Secret is mounted, and whether to watch at all.
     """
 
     def __init__(

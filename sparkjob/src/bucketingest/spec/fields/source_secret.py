@@ -36,11 +36,8 @@ def source_options(kafka: KafkaSource, environment: Mapping[str, str] = os.envir
 def secret_options(kafka: KafkaSource | None, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Options of the source's Secrets by name; empty when the source names none.
 
-    The end of the last line is left out: a Secret made from a file has one there. Messages never repeat a value.
-
-    Raises:
-        SpecError: A Secret is named and the environment names no folder for it; or the folder, a name or a value in it
-            cannot be used; all problems at once.
+    The end of the last line is left out: a Secret made from a file has one there. Messages never repeat a value. Raises
+    SpecError with all problems of the folder, its names and its values, or if the environment names no folder.
     """
     if kafka is None or not kafka.has_secret_options:
         return {}

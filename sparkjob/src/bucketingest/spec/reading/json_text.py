@@ -15,10 +15,8 @@ DIGITS_MAX: Final = 40
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text. Numbers are finite.
-
-    Raises:
-        ValueError: It is not JSON, or is larger or deeper than anything that is meant. In words for people.
+    """The value of a JSON text. Numbers are finite. Raises ValueError, in words for people, if it is not JSON, or is
+    larger or deeper than anything that is meant.
     """
     if len(text) > TEXT_MAX:
         raise ValueError(f"has more than {TEXT_MAX} characters")
@@ -54,11 +52,8 @@ def _constant(word: str) -> float:
 def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(DEPTH_MAX + 1):
-        level = [inner for each in level if isinstance(each, (list, dict)) for inner in _inside(each)]
+        inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (list, dict)))
+        level = [inner for each in inside for inner in each]
         if not level:
             return False
     return True
-
-
-def _inside(value: list[Any] | dict[str, Any]) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value

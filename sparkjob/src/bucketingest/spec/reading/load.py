@@ -26,14 +26,8 @@ OnUnknown = Callable[[Sequence[str]], None]
 
 
 def load_file(path: str | os.PathLike[str], on_unknown: OnUnknown | None = None) -> BucketIngest:
-    """The one BucketIngest of a YAML file.
-
-    Args:
-        path: The file.
-        on_unknown: None: a field of the spec that this version does not know is a problem.
-
-    Raises:
-        SpecError: The file cannot be read, is not YAML, or its BucketIngest is wrong; all problems at once, with lines.
+    """The one BucketIngest of a YAML file. Without `on_unknown` a field that this version does not know is a problem.
+    Raises SpecError if the file cannot be read, is not YAML, or is wrong: all problems at once, with their lines.
     """
     source = os.fspath(path)
     try:
@@ -54,16 +48,7 @@ def load_file(path: str | os.PathLike[str], on_unknown: OnUnknown | None = None)
 
 
 def load_text(text: str, source: str = "", on_unknown: OnUnknown | None = None) -> BucketIngest:
-    """The one BucketIngest of a YAML text; documents of other kinds are skipped.
-
-    Args:
-        text: One or more YAML documents.
-        source: What to call the text in messages.
-        on_unknown: As for `load_file`.
-
-    Raises:
-        SpecError: As `load_file`.
-    """
+    """As `load_file`, of a text; documents of other kinds are skipped. `source`: what to call it in messages."""
     document = _the_one(read_documents(text, source), source)
     problems = list(document.problems)
     try:
@@ -81,14 +66,7 @@ def load_text(text: str, source: str = "", on_unknown: OnUnknown | None = None) 
 
 def parse_object(content: Mapping[str, Any], source: str = "", on_unknown: OnUnknown | None = None) -> BucketIngest:
     """The BucketIngest of an object as the Kubernetes API returns it; status and server-set metadata are left out.
-
-    Args:
-        content: The object.
-        source: What to call it in messages.
-        on_unknown: As for `load_file`.
-
-    Raises:
-        SpecError: The object is not a valid BucketIngest; problems have no lines.
+    Raises SpecError, with problems that have no lines.
     """
     try:
         return BucketIngest.from_document(_known(dict(content), on_unknown))

@@ -55,11 +55,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_documents(text: str, source: str) -> list[Document]:
-    """All documents of a YAML text that are not empty.
-
-    Raises:
-        SpecError: The text is not YAML, or holds more than any spec would.
-    """
+    """All documents of a YAML text that are not empty. Raises SpecError, also if it holds more than any spec would."""
     try:
         loader = _Loader(text)
         return [_Reader(loader, source).read(node) for node in _nodes(loader) if not _is_empty(node)]

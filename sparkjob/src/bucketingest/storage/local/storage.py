@@ -82,7 +82,7 @@ class LocalStorage:
             status = os.stat(self.absolute(path))
         except OSError as error:
             self._fail("head", path, error)
-        if not _is_file(status):
+        if not stat.S_ISREG(status.st_mode):
             self._fail("head", path, IsADirectoryError(errno.EISDIR, "is a directory"))
         return _info(path, status)
 
@@ -256,10 +256,6 @@ def _translated(where: str, what: str, error: OSError) -> StorageError:
             f"{where}: {reason}; this file system has no hard links, so create-if-absent cannot be atomic: use another"
         )
     return StorageUnavailable(f"{where}: {reason}; check the disk (space, quota, errors) and try again")
-
-
-def _is_file(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode)
 
 
 def _info(path: str, status: os.stat_result) -> ObjectInfo:

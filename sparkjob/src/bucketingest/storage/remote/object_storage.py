@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import obstore
 
 from bucketingest.storage import limits
-from bucketingest.storage.buffers import opened, total_size
+from bucketingest.storage.buffers import opened
 from bucketingest.storage.errors import InvalidLocation, NotFound, ObjectTooLarge
 from bucketingest.storage.interface import Data, Level, ObjectInfo, Version
 from bucketingest.storage.limits import Use
@@ -193,7 +193,7 @@ class ObjectStorage:
         return client
 
     def _upload_use(self, path: str, buffers: Sequence[memoryview]) -> Use:
-        size, limit = total_size(buffers), self._location.object_bytes_max
+        size, limit = sum(buffer.nbytes for buffer in buffers), self._location.object_bytes_max
         if limit is not None and size > limit:
             raise ObjectTooLarge(
                 f"{self._where(path)}: {size} bytes exceed the {limit} that the store takes in one atomic"

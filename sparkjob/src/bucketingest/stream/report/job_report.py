@@ -26,7 +26,7 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
     """What a running job is doing. Pure."""
     inflight = None
     if now.inflight_instant is not None:
-        inflight = InflightReport(instant=now.inflight_instant, age_seconds=_rounded(now.inflight_age or 0.0))
+        inflight = InflightReport(instant=now.inflight_instant, age_seconds=now.inflight_age or 0.0)
     return ProgressReport(
         pipeline=resource.pipeline,
         namespace=resource.metadata.namespace,
@@ -35,10 +35,10 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         epoch=now.epoch,
         verdict=now.verdict,
         verdict_reason=now.verdict_reason,
-        running_seconds=_rounded(now.running_for),
+        running_seconds=now.running_for,
         last_commit=_last_commit(now),
         inflight=inflight,
-        lag=LagReport(offsets=now.lag_offsets, seconds=None if now.lag_seconds is None else _rounded(now.lag_seconds)),
+        lag=LagReport(offsets=now.lag_offsets, seconds=now.lag_seconds),
         source=_source(now.source),
         files=now.files,
         schemas=now.schemas,
@@ -50,8 +50,8 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         deletes=now.deletes,
         dead_letters=now.rejected,
         bytes=now.size_bytes,
-        rows_per_second=_rounded(now.rows_per_second),
-        skew=None if now.skew is None else _rounded(now.skew),
+        rows_per_second=now.rows_per_second,
+        skew=now.skew,
         services=_services(resource, now),
         catalogs=tuple(
             CatalogReport(
@@ -64,7 +64,7 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         position_losses=now.position_losses,
         tables=now.tables,
         last_report_at=now.last_report_at,
-        last_report_age_seconds=None if now.last_report_age is None else _rounded(now.last_report_age),
+        last_report_age_seconds=now.last_report_age,
     )
 
 
@@ -75,10 +75,10 @@ def _source(source: SourceState | None) -> SourceReport | None:
         bootstrap_servers=source.servers,
         answers=source.answers,
         answered_at=source.answered_at,
-        answering_seconds=_rounded(source.answering_for),
-        unanswered_seconds=_rounded(source.silent_for),
+        answering_seconds=source.answering_for,
+        unanswered_seconds=source.silent_for,
         problem=source.problem,
-        open_transaction_seconds=None if source.transaction_for is None else _rounded(source.transaction_for),
+        open_transaction_seconds=source.transaction_for,
         open_transaction=source.transaction,
     )
 
@@ -106,9 +106,9 @@ def _services(resource: BucketIngest, now: Progress) -> ServicesReport | None:
     return ServicesReport(
         log_files=backlog.log_files,
         log_bytes=backlog.size,
-        oldest_log_seconds=None if now.oldest_log_age is None else _rounded(now.oldest_log_age),
+        oldest_log_seconds=now.oldest_log_age,
         compacting=services.compacting,
-        compacting_seconds=None if now.compacting_for is None else _rounded(now.compacting_for),
+        compacting_seconds=now.compacting_for,
         compactions=services.compactions,
         failures=services.failures,
         failing=services.failing,
@@ -151,10 +151,6 @@ def _last_commit(now: Progress) -> CommitReport | None:
         at=now.last_commit_at,
         rows=now.last.rows,
         micro_batches=now.last.micro_batches,
-        latency_seconds=_rounded(latency(now.last)),
-        age_seconds=_rounded(now.last_commit_age or 0.0),
+        latency_seconds=latency(now.last),
+        age_seconds=now.last_commit_age or 0.0,
     )
-
-
-def _rounded(value: float) -> float:
-    return round(value, 3)

@@ -58,7 +58,7 @@ class TablesBoard(ProgressBoard):
         own, each = super().snapshot(), [board.snapshot() for board in tuple(self._of_tables.values())]
         if not each:
             return own
-        newest = max((one for one in each if one.last is not None), key=_last_commit_at, default=None)
+        newest = min((one for one in each if one.last), key=lambda one: one.last_commit_age or 0.0, default=None)
         lags = [one.lag_seconds for one in each if one.lag_seconds is not None]
         tables, reports = self.report(), [one for one in (own, *each) if one.last_report_at is not None]
         latest = min(reports, key=lambda one: one.last_report_age or 0.0, default=own)
@@ -90,10 +90,6 @@ class TablesBoard(ProgressBoard):
     def offsets(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Of all tables."""
         return {place: at for board in tuple(self._of_tables.values()) for place, at in board.offsets().items()}
-
-
-def _last_commit_at(progress: Progress) -> float:
-    return -(progress.last_commit_age or 0.0)
 
 
 def _phase(own: Progress, each: Sequence[Progress], *, has_parked: bool) -> Phase:
