@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import yaml
 
-from bucketingest.spec.cel import add_rules
 from bucketingest.spec.fields.schema import inlined_schema
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND, BucketIngest, BucketIngestSpec, Metadata
+from bucketingest.spec.rules.cel_rules import add_rules
 from bucketingest.spec.scalars import ALLOWED_KEY
 from bucketingest.spec.status import Status
 

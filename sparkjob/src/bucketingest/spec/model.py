@@ -23,7 +23,8 @@ from bucketingest.spec.fields.spark import Spark
 from bucketingest.spec.fields.table import Table
 from bucketingest.spec.fields.tables import Tables
 from bucketingest.spec.formats.format import Format
-from bucketingest.spec.rules import PLACE, Broken, broken_rules
+from bucketingest.spec.rules.broken import broken_rules
+from bucketingest.spec.rules.finding import PLACE, Finding
 from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
 
 API_GROUP: Final = "bucketingest.dev"
@@ -127,9 +128,10 @@ class BucketIngestSpec(SpecModel):
         return spec
 
 
-def _detail(broken: Broken) -> InitErrorDetails:
-    context = {"wrong": broken.wrong, "allowed": broken.allowed}
-    return InitErrorDetails(type=PydanticCustomError("rule", "{wrong}", context), loc=broken.location, input=None)
+def _detail(finding: Finding) -> InitErrorDetails:
+    location, wrong, allowed = finding
+    error = PydanticCustomError("rule", "{wrong}", {"wrong": wrong, "allowed": allowed})
+    return InitErrorDetails(type=error, loc=location, input=None)
 
 
 def _details(error: ValidationError) -> list[InitErrorDetails]:

@@ -191,7 +191,7 @@ class UpgradeStatus(SpecModel):
         default=None, description="The spec that has to prove itself; absent if the last one that committed is wanted."
     )
     preflight: Preflight | None = Field(
-        default=None, description="The check of a changed spec that no driver runs yet; absent if there is none."
+        default=None, description="The check of a changed spec that no driver runs yet; absent once a driver runs it."
     )
 
 

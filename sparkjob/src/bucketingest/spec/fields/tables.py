@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -12,11 +10,8 @@ from bucketingest.spec.base import SpecModel
 from bucketingest.spec.fields.source import Transform
 from bucketingest.spec.fields.table import Index
 from bucketingest.spec.formats.format import Format
-from bucketingest.spec.reading.view import View
 from bucketingest.spec.scalars import BytesText, Column, Whole
 
-Finding = tuple[tuple[str | int, ...], str, str]
-"""Where, what is wrong, and what is allowed."""
 PLACEHOLDER: Final = "{topic}"
 """Stands for the topic in `table.path`, `table.name`, `table.pipeline` and `errors.deadLetterPath`."""
 
@@ -64,61 +59,3 @@ class Tables(SpecModel):
     overrides: tuple[Override, ...] = Field(
         default=(), description="Topics whose tables differ from table, format and transform.", max_length=64
     )
-
-
-def _placeholders(view: View) -> Iterator[Finding]:
-    has_many = view.value("tables") is not None
-    for path in ("table.path", "table.name", "table.pipeline", "errors.deadLetterPath"):
-        text = view.text(path)
-        if text is None or (PLACEHOLDER in text) is has_many:
-            continue
-        if has_many:
-            yield tuple(path.split(".")), "is the same for all of tables", f"a text with {PLACEHOLDER}"
-        else:
-            yield tuple(path.split(".")), f"has {PLACEHOLDER}, which is for a spec with tables", "a text without it"
-
-
-def _not_with_tables(view: View) -> Iterator[Finding]:
-    if view.value("tables") is None:
-        return
-    if view.mapping("source") is not None and view.mapping("source.kafka") is None:
-        yield ("tables",), "is for source.kafka only", ""
-    for path in ("source.kafka.commitGroup", "checkpoint.path", "spark.executor.maxInstances"):
-        if view.value(path) is not None:
-            yield tuple(path.split(".")), "is not allowed with tables", ""
-    if view.value("source.kafka.startingOffsets") not in (None, "earliest"):
-        yield ("source", "kafka", "startingOffsets"), "is not allowed with tables: topics come later", "earliest"
-    if view.value("catalogs"):
-        yield ("catalogs",), "is not allowed with tables", "a BucketIngest of its own for a table with catalogs"
-    if view.value("services.mode") == "job":
-        yield ("services", "mode"), "is job, which is not allowed with tables", "auto, inline or off"
-    if view.value("services.whileSuspended"):
-        yield ("services", "whileSuspended"), "is not allowed with tables", "`bucketingest services` for a table"
-
-
-def _secrets(view: View) -> Iterator[Finding]:
-    given, overrides = "format.registry.secretRef", view.value("tables.overrides")
-    for number, each in enumerate(overrides if isinstance(overrides, (list, tuple)) else ()):
-        own = View(each).value(given)
-        if own is not None and own != view.value(given):
-            where: tuple[str | int, ...] = ("tables", "overrides", number, *given.split("."))
-            yield where, "is not that of format.registry: all tables have one Secret", "the secretRef of spec.format"
-
-
-def _patterns(view: View) -> Iterator[Finding]:
-    overrides = view.value("tables.overrides")
-    for number, each in enumerate(overrides if isinstance(overrides, (list, tuple)) else ()):
-        pattern = each.get("topics") if isinstance(each, Mapping) else None
-        try:
-            re.compile(pattern if isinstance(pattern, str) else "")
-        except re.error as error:
-            yield ("tables", "overrides", number, "topics"), f"is no regular expression: {error}", ""
-
-
-TABLES_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
-    _placeholders,
-    _not_with_tables,
-    _secrets,
-    _patterns,
-)
-"""What must hold of a resource with many tables, and of one without."""

@@ -1,17 +1,13 @@
-"""What must hold in the pod section beyond the schema of its fields: names that belong to others, one of several.
-
-Pure functions; each finding is a location, what is wrong, and what would be right.
-"""
+"""What must hold in the pod section beyond the schema of its fields: names that belong to others, one of several."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator
+from typing import Final
 
 from bucketingest.spec.reading.view import View
-
-Finding: TypeAlias = tuple[tuple[str | int, ...], str, str]
+from bucketingest.spec.rules.finding import Finding, Rules, exactly_one, mappings
 
 _OWNERS: Final = ("kubernetes.io", "k8s.io", "bucketingest.dev")
 _SHARED: Final = frozenset(
@@ -42,7 +38,8 @@ _VARIABLES: Final = (
     "JAVA_HOME",
 )
 """Environment variables that start so belong to Spark, Kubernetes, the job or the image."""
-_SOURCES: Final = ("secret", "configMap", "persistentVolumeClaim")
+VALUES: Final = ("value", "secretKeyRef")
+VOLUMES: Final = ("secret", "configMap", "persistentVolumeClaim")
 
 
 def wrong_names(view: View) -> Iterator[Finding]:
@@ -62,7 +59,7 @@ def wrong_names(view: View) -> Iterator[Finding]:
 def wrong_variables(view: View) -> Iterator[Finding]:
     """Environment variables of others, those named twice, and those without exactly one value."""
     seen: set[str] = set()
-    for position, variable in _each(view, "pod.env"):
+    for position, variable in mappings(view, "pod.env"):
         name, place = variable.get("name"), ("pod", "env", position)
         if isinstance(name, str):
             if name.startswith(_VARIABLES):
@@ -70,20 +67,16 @@ def wrong_variables(view: View) -> Iterator[Finding]:
             if name in seen:
                 yield (*place, "name"), f"names {name} a second time", "each name once"
             seen.add(name)
-        given = [field for field in ("value", "secretKeyRef") if variable.get(field) is not None]
-        if len(given) != 1:
-            yield place, f"has {' and '.join(given) or 'none'}", "exactly one of value and secretKeyRef"
+        yield from exactly_one(variable, place, VALUES)
 
 
 def wrong_volumes(view: View) -> Iterator[Finding]:
     """Volumes without exactly one source, and names and folders that are used twice."""
     names: set[str] = set()
     folders: list[str] = []
-    for position, volume in _each(view, "pod.volumes"):
+    for position, volume in mappings(view, "pod.volumes"):
         place = ("pod", "volumes", position)
-        given = [field for field in _SOURCES if volume.get(field) is not None]
-        if len(given) != 1:
-            yield place, f"has {' and '.join(given) or 'none'}", f"exactly one of {', '.join(_SOURCES)}"
+        yield from exactly_one(volume, place, VOLUMES)
         name, folder = volume.get("name"), volume.get("mountPath")
         if isinstance(name, str):
             if name in names:
@@ -100,7 +93,7 @@ def wrong_volumes(view: View) -> Iterator[Finding]:
 
 def wrong_tolerations(view: View) -> Iterator[Finding]:
     """Tolerations that Kubernetes would refuse."""
-    for position, each in _each(view, "pod.tolerations"):
+    for position, each in mappings(view, "pod.tolerations"):
         place = ("pod", "tolerations", position)
         if each.get("operator") == "Exists" and each.get("value") is not None:
             yield (*place, "value"), "is not allowed with operator Exists", ""
@@ -110,17 +103,10 @@ def wrong_tolerations(view: View) -> Iterator[Finding]:
             yield (*place, "tolerationSeconds"), "is for effect NoExecute only", ""
 
 
-POD_RULES: Final = (wrong_names, wrong_variables, wrong_volumes, wrong_tolerations)
+RULES: Final[Rules] = (wrong_names, wrong_variables, wrong_volumes, wrong_tolerations)
 
 
 def _belongs_to_others(name: str, domain: str) -> bool:
     if name in _SHARED:
         return False
     return name.startswith("spark-") or any(domain == owner or domain.endswith(f".{owner}") for owner in _OWNERS)
-
-
-def _each(view: View, path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    items = view.value(path)
-    for position, item in enumerate(items if isinstance(items, (list, tuple)) else ()):
-        if isinstance(item, Mapping):
-            yield position, item

@@ -1,13 +1,8 @@
-"""The rules that the API server itself checks: what must hold between fields, and what can never change.
-
-A transition rule on an optional field is skipped when the field is added or removed. So those for immutable fields are
-on the object around them, which is always there, and compare the presence of the field too.
-"""
+"""The rules that the API server itself checks: what must hold between fields, and what can never change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
@@ -21,103 +16,32 @@ from bucketingest.spec.fields.options import (
 )
 from bucketingest.spec.fields.source import KafkaColumns
 from bucketingest.spec.fields.table import DEFAULT_BUCKETS, IMMUTABLE_INDEX_FIELDS, IMMUTABLE_TABLE_FIELDS
-from bucketingest.spec.formats.files import HIDDEN
-from bucketingest.spec.rules import PLACE
-
-
-@dataclass(frozen=True, slots=True)
-class CelRule:
-    """One entry of `x-kubernetes-validations`.
-
-    Attributes:
-        rule: The CEL expression; `self` is the value of the node that has the rule.
-        message: What the user reads when it is false.
-        field: Path of the field to blame, relative to the node, such as `.format`; "" for the node itself.
-    """
-
-    rule: str
-    message: str
-    field: str = ""
-
-    def as_dict(self) -> dict[str, str]:
-        """The rule as the CRD has it."""
-        entry = {"rule": self.rule, "message": self.message}
-        return {**entry, "fieldPath": self.field} if self.field else entry
-
-
-def immutable_rules(names: Sequence[str], schema: Mapping[str, Any]) -> list[CelRule]:
-    """Transition rules that keep fields of an object as they were when it was created. Its schema says which of them
-    are always there (required, or with a default).
-    """
-    rules = []
-    for name in names:
-        always = name in schema.get("required", ()) or "default" in schema["properties"][name]
-        same = f"self.{name} == oldSelf.{name}"
-        rule = same if always else f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})"
-        rules.append(CelRule(rule, f"{name} is immutable: create another BucketIngest for another table", f".{name}"))
-    return rules
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return "[" + ", ".join(f"'{name}'" for name in names) + "]"
-
-
-def _refuses(names: Mapping[str, str], advice: str) -> CelRule:
-    # Spark compares names without regard to case. CEL cannot at a bounded cost (the length of a name in a map has no
-    # limit), so other spellings are found by the job only.
-    return CelRule(f"self.all(name, !(name in {_quoted(list(names))}))", f"must not set {', '.join(names)}: {advice}")
-
-
-def _other_name(kind: str, is_same_place: str) -> CelRule:
-    def table(of: str) -> str:
-        return f"(has({of}.table) ? {of}.table : '')"
-
-    same = f"made.iceberg.database == other.{kind}.database && {table('made.iceberg')} == {table(f'other.{kind}')}"
-    return CelRule(
-        f"self.all(made, !has(made.iceberg) || made.iceberg.type != '{kind}' || "
-        f"self.all(other, !has(other.{kind}) || !({same} && {is_same_place})))",
-        f"iceberg.table must be another name than that of {kind} in the same database",
-    )
-
+from bucketingest.spec.rules.cel import (
+    CelRule,
+    immutable_rules,
+    longer_than_interval,
+    longer_than_lease,
+    one_of,
+    options_of,
+    other_name,
+    outside,
+    quoted,
+    refuses,
+)
+from bucketingest.spec.rules.finding import PLACE
+from bucketingest.spec.rules.pod import VALUES, VOLUMES
+from bucketingest.spec.rules.running import CATALOGS
+from bucketingest.spec.rules.source import SOURCES, TOPICS
 
 _READ_BY_KAFKA: Final = CelRule(
-    f"self.all(name, name.startsWith('kafka.') || name in {_quoted(list(KAFKA_READING))})",
+    f"self.all(name, name.startsWith('kafka.') || name in {quoted(list(KAFKA_READING))})",
     f"must begin with kafka., or be one of {', '.join(KAFKA_READING)}: others do nothing",
 )
-
-
-def _options_of(kind: str, names: Sequence[str]) -> CelRule:
-    rule = f"self.format != '{kind}' || !has(self.options) || self.options.all(name, name in {_quoted(list(names))})"
-    return CelRule(rule, f"options of {kind} are {', '.join(names)} only", ".options")
-
-
-def _outside(field: str, directory: str) -> CelRule:
-    inside = f"(self.{field} + '/').startsWith(self.{directory} + '/')"
-    needed = [each for each in (field, directory) if each != "table.path"]
-    guard = " || ".join(f"!has(self.{'source.files' if 'source' in each else each})" for each in needed)
-    rule, message = f"{guard} || !{inside}", f"{field} must lie outside of {directory}"
-    if "source" in directory:
-        rule += f" || (self.{field} + '/').substring(size(self.{directory})).matches('{HIDDEN}')"
-        message += ", or below a directory of it that begins with _"
-    return CelRule(rule, message, f".{field}")
-
-
-def _longer_than_interval(field: str) -> CelRule:
-    rule = f"self.commit.mode != 'interval' || duration(self.{field}) > duration(self.commit.interval)"
-    return CelRule(rule, f"{field} must be longer than commit.interval", f".{field}")
-
-
-def _longer_than_lease(field: str) -> CelRule:
-    rule = f"duration(self.{field}) > duration(self.leaseValidity)"
-    return CelRule(rule, f"{field} must be longer than leaseValidity", f".{field}")
-
-
 _EACH_ONCE: Final = CelRule("self.all(name, self.exists_one(other, other == name))", "must name each item once")
 _NO_HUDI_COLUMN: Final = CelRule("self.all(name, !name.startsWith('_hoodie_'))", "must not name Hudi's own columns")
 _PLAIN_PATH: Final = CelRule(
     "!(self + '/').contains('/../') && !(self + '/').contains('/./')", "must not have . or .. as a part of the path"
 )
-
 _COLUMNS: Final = (
     "["
     + ", ".join(
@@ -128,9 +52,7 @@ _COLUMNS: Final = (
 _PLACE_NAMED: Final = " && ".join(
     f"has(self.source.kafka.columns{part})" for part in ("", *(f".{each}" for each in PLACE))
 )
-
 _ENVELOPED: Final = "(has(self.format) && has(self.format.envelope))"
-
 _KEEPS: Final = (
     "(has({0}.format) && has({0}.format.envelope) && has({0}.format.envelope.unavailable) && "
     "{0}.format.envelope.unavailable == 'keep')"
@@ -200,14 +122,14 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             f"table.recordKey is required, or source.kafka.columns with {', '.join(PLACE)}",
             ".table",
         ),
-        _outside("source.files.path", "table.path"),
-        _outside("errors.deadLetterPath", "table.path"),
-        _outside("checkpoint.path", "table.path"),
-        _outside("table.path", "source.files.path"),
-        _outside("errors.deadLetterPath", "source.files.path"),
-        _longer_than_interval("health.maxCommitLag"),
-        _longer_than_interval("health.maxInflightAge"),
-        _longer_than_interval("slo.commitLatency"),
+        outside("source.files.path", "table.path"),
+        outside("errors.deadLetterPath", "table.path"),
+        outside("checkpoint.path", "table.path"),
+        outside("table.path", "source.files.path"),
+        outside("errors.deadLetterPath", "source.files.path"),
+        longer_than_interval("health.maxCommitLag"),
+        longer_than_interval("health.maxInflightAge"),
+        longer_than_interval("slo.commitLatency"),
         CelRule(
             "self.commit.mode != 'interval' || !has(self.slo.freshness) || "
             "duration(self.slo.freshness) > duration(self.commit.interval)",
@@ -277,28 +199,13 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         ),
     ),
     "catalogs": (
-        CelRule(
-            "self.all(each, [has(each.hive), has(each.glue), has(each.iceberg)].filter(given, given).size() == 1)",
-            "must each have exactly one of hive, glue, iceberg",
-        ),
-        _other_name("hive", "(!has(made.iceberg.uri) || made.iceberg.uri == other.hive.uri)"),
-        _other_name("glue", "!has(made.iceberg.uri) && !has(other.glue.catalogId)"),
+        one_of(CATALOGS, each=True),
+        other_name("hive", "(!has(made.iceberg.uri) || made.iceberg.uri == other.hive.uri)"),
+        other_name("glue", "!has(made.iceberg.uri) && !has(other.glue.catalogId)"),
     ),
-    "services.clean": (
-        CelRule(
-            "!has(self.retain) || !has(self.versions)",
-            "must not have both retain and versions",
-        ),
-    ),
-    "source": (
-        CelRule(
-            "[has(self.kafka), has(self.files), has(self.rate)].filter(given, given).size() == 1",
-            "must have exactly one of kafka, files, rate",
-        ),
-    ),
-    "source.kafka": (
-        CelRule("has(self.topics) != has(self.topicPattern)", "must have exactly one of topics and topicPattern"),
-    ),
+    "services.clean": (CelRule("!has(self.retain) || !has(self.versions)", "must not have both retain and versions"),),
+    "source": (one_of(SOURCES),),
+    "source.kafka": (one_of(TOPICS),),
     "source.kafka.columns": (
         CelRule(f"{_COLUMNS}.all(name, !name.startsWith('_hoodie_'))", "must not name Hudi's own columns"),
         CelRule(
@@ -307,13 +214,13 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         ),
     ),
     "source.kafka.topics": (_EACH_ONCE,),
-    "source.kafka.options": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"), _READ_BY_KAFKA),
-    "source.kafka.optionsFrom": (_refuses(KAFKA_OPTIONS, "bucketingest sets them itself"), _READ_BY_KAFKA),
+    "source.kafka.options": (refuses(KAFKA_OPTIONS, "bucketingest sets them itself"), _READ_BY_KAFKA),
+    "source.kafka.optionsFrom": (refuses(KAFKA_OPTIONS, "bucketingest sets them itself"), _READ_BY_KAFKA),
     "source.files": (
         CelRule(
             "self.format in ['parquet', 'avro'] || has(self.schema)", "schema is required for json and csv", ".schema"
         ),
-        *(_options_of(kind, names) for kind, names in FILES_READING.items()),
+        *(options_of(kind, names) for kind, names in FILES_READING.items()),
     ),
     "source.files.path": (_PLAIN_PATH,),
     "format": (
@@ -332,11 +239,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "messageName is required for protobuf with schema, and for protobuf only",
             ".messageName",
         ),
-        CelRule(
-            "has(self.schema) || has(self.registry)",
-            "schema is required without registry",
-            ".schema",
-        ),
+        CelRule("has(self.schema) || has(self.registry)", "schema is required without registry", ".schema"),
         CelRule(
             "!has(self.envelope) || (has(self.registry) ? self.type == 'avro' : self.type == 'json')",
             "envelope is for json without registry and for avro with one",
@@ -400,7 +303,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             "buckets and hash are for type bucket only",
         ),
     ),
-    "table.lock": (_longer_than_lease("waitTimeout"), _longer_than_lease("heldTimeout")),
+    "table.lock": (longer_than_lease("waitTimeout"), longer_than_lease("heldTimeout")),
     "table.path": (_PLAIN_PATH,),
     "table.recordKey": (_EACH_ONCE, _NO_HUDI_COLUMN),
     "table.partitionBy": (_EACH_ONCE, _NO_HUDI_COLUMN),
@@ -408,7 +311,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     "table.properties": (
         CelRule("self.all(name, name.startsWith('hoodie.'))", "must have names that start with hoodie."),
         CelRule(
-            f"self.all(name, !{_quoted(TABLE_PROPERTIES)}.exists(start, name.startsWith(start)))",
+            f"self.all(name, !{quoted(TABLE_PROPERTIES)}.exists(start, name.startsWith(start)))",
             f"must not set {', '.join(TABLE_PROPERTIES)}: they follow from other fields",
         ),
     ),
@@ -428,18 +331,8 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     ),
     "errors.deadLetterPath": (_PLAIN_PATH,),
     "checkpoint.path": (_PLAIN_PATH,),
-    "pod.env": (
-        CelRule(
-            "self.all(each, has(each.value) != has(each.secretKeyRef))", "must each have one of value and secretKeyRef"
-        ),
-    ),
-    "pod.volumes": (
-        CelRule(
-            "self.all(each, [has(each.secret), has(each.configMap), has(each.persistentVolumeClaim)]"
-            ".filter(given, given).size() == 1)",
-            "must each have exactly one of secret, configMap, persistentVolumeClaim",
-        ),
-    ),
+    "pod.env": (one_of(VALUES, each=True),),
+    "pod.volumes": (one_of(VOLUMES, each=True),),
     "spark.executor": (
         CelRule(
             "!has(self.maxInstances) || (self.instances > 0 && self.maxInstances >= self.instances)",
@@ -449,7 +342,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     ),
     "spark.conf": (
         CelRule("self.all(name, name.startsWith('spark.'))", "must have names that start with spark."),
-        _refuses(SPARK_SETTINGS, "use the fields of the spec"),
+        refuses(SPARK_SETTINGS, "use the fields of the spec"),
     ),
 }
 

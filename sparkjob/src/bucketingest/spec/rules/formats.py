@@ -1,18 +1,14 @@
-"""What must hold in the format section beyond the schema of its fields.
-
-Pure functions; each finding is a location, what is wrong, and what would be right.
-"""
+"""What must hold in the format section beyond the schema of its fields."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Iterator
+from typing import Final
 
 from bucketingest.spec.reading.json_text import parse_json
 from bucketingest.spec.reading.view import View
-
-Finding: TypeAlias = tuple[tuple[str | int, ...], str, str]
+from bucketingest.spec.rules.finding import Finding, Rules
 
 
 def _avro_schema(view: View) -> Iterator[Finding]:
@@ -140,7 +136,7 @@ def _evolution(view: View) -> Iterator[Finding]:
         yield ("schemaEvolution", "mode"), wrong, "format.registry without format.schema"
 
 
-FORMAT_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (
+RULES: Final[Rules] = (
     _avro_schema,
     _protobuf,
     _has_schema,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from bucketingest.spec.fields.options import FILES_READING
-from bucketingest.spec.formats.rules import Finding
 from bucketingest.spec.reading.view import View
+from bucketingest.spec.rules.finding import Finding, Rules
 
 HIDDEN: Final = "/([.]|_[^/=]*/|_[^/]*$)|[.]_COPYING_$"
 """Is found in `/` and a path below the source's directory if it is not read: writers keep such files for themselves. A
@@ -55,4 +55,4 @@ _VALUES: Final[tuple[tuple[str, Callable[[str], bool], str], ...]] = (
     ("escape", lambda value: value == "" or _is_character(value), "one ASCII character, or none"),
     ("encoding", _is_encoding, "the name of an encoding, such as UTF-8 or ISO-8859-1"),
 )
-FILES_RULES: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = (_schema, _values)
+RULES: Final[Rules] = (_schema, _values)

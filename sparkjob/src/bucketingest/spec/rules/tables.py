@@ -1,0 +1,62 @@
+"""What must hold of a resource with many tables, and of one without."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from bucketingest.spec.fields.tables import PLACEHOLDER
+from bucketingest.spec.reading.view import View
+from bucketingest.spec.rules.finding import Finding, Rules, mappings
+
+
+def _placeholders(view: View) -> Iterator[Finding]:
+    has_many = view.value("tables") is not None
+    for path in ("table.path", "table.name", "table.pipeline", "errors.deadLetterPath"):
+        text = view.text(path)
+        if text is None or (PLACEHOLDER in text) is has_many:
+            continue
+        if has_many:
+            yield tuple(path.split(".")), "is the same for all of tables", f"a text with {PLACEHOLDER}"
+        else:
+            yield tuple(path.split(".")), f"has {PLACEHOLDER}, which is for a spec with tables", "a text without it"
+
+
+def _not_with_tables(view: View) -> Iterator[Finding]:
+    if view.value("tables") is None:
+        return
+    if view.mapping("source") is not None and view.mapping("source.kafka") is None:
+        yield ("tables",), "is for source.kafka only", ""
+    for path in ("source.kafka.commitGroup", "checkpoint.path", "spark.executor.maxInstances"):
+        if view.value(path) is not None:
+            yield tuple(path.split(".")), "is not allowed with tables", ""
+    if view.value("source.kafka.startingOffsets") not in (None, "earliest"):
+        yield ("source", "kafka", "startingOffsets"), "is not allowed with tables: topics come later", "earliest"
+    if view.value("catalogs"):
+        yield ("catalogs",), "is not allowed with tables", "a BucketIngest of its own for a table with catalogs"
+    if view.value("services.mode") == "job":
+        yield ("services", "mode"), "is job, which is not allowed with tables", "auto, inline or off"
+    if view.value("services.whileSuspended"):
+        yield ("services", "whileSuspended"), "is not allowed with tables", "`bucketingest services` for a table"
+
+
+def _secrets(view: View) -> Iterator[Finding]:
+    given = "format.registry.secretRef"
+    for number, each in mappings(view, "tables.overrides"):
+        own = View(each).value(given)
+        if own is not None and own != view.value(given):
+            where: tuple[str | int, ...] = ("tables", "overrides", number, *given.split("."))
+            yield where, "is not that of format.registry: all tables have one Secret", "the secretRef of spec.format"
+
+
+def _patterns(view: View) -> Iterator[Finding]:
+    for number, each in mappings(view, "tables.overrides"):
+        pattern = each.get("topics")
+        try:
+            re.compile(pattern if isinstance(pattern, str) else "")
+        except re.error as error:
+            yield ("tables", "overrides", number, "topics"), f"is no regular expression: {error}", ""
+
+
+RULES: Final[Rules] = (_placeholders, _not_with_tables, _secrets, _patterns)
