@@ -22,11 +22,11 @@ class Ours:
     """The operations. Times are wall seconds from the call that starts the query to its visible commit."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._session = build_session(BucketIngest.model_validate(settings["resource"]))
+        self._session = build_session(BucketIngest.from_document(settings["resource"]))
 
     def write(self, resource: dict[str, Any]) -> Answer:
         """Ingest the whole source with the resource's pipeline."""
-        model = BucketIngest.model_validate(resource)
+        model = BucketIngest.from_document(resource)
         started = time.monotonic()
         running = ingest_resource(self._session, model, once=True)
         running.wait()

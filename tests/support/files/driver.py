@@ -142,7 +142,7 @@ def _serve() -> None:
             print(json.dumps([number, answer]), file=answers, flush=True)
 
     for line in sys.stdin:
-        resources = [BucketIngest.model_validate(record) for record in json.loads(line)]
+        resources = [BucketIngest.from_document(record) for record in json.loads(line)]
         session = session or build_session(resources[0])
         print("begun", file=answers, flush=True)
         waiting = []

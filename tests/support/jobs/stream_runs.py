@@ -51,7 +51,7 @@ class Lake:
         """A BucketIngest for this table with an instant per micro-batch and without table services; `table` and `spec`
         as in its YAML.
         """
-        return BucketIngest.model_validate(
+        return BucketIngest.from_document(
             {
                 "apiVersion": "bucketingest.dev/v1alpha1",
                 "kind": "BucketIngest",

@@ -74,6 +74,14 @@ def test_links_have_targets(page: Path) -> None:
             assert anchor in anchors(target), link
 
 
+def test_modules_that_a_page_names_exist() -> None:
+    rooms = [ROOT, *(ROOT / each for each in ("tests", "tools", "benchmarks"))]
+    rooms += [ROOT / "sparkjob/src/bucketingest", ROOT / "operator/src", ROOT / "operator/src/bucketingest_operator"]
+    named = {(name(page), path) for page in PAGES for path in re.findall(r"`([\w./-]+/[\w-]+\.py)`", page.read_text())}
+    assert len(named) > 20, "the form of the pages has changed"
+    assert {each for each in named if not any((room / each[1]).is_file() for room in rooms)} == set()
+
+
 def test_make_targets_exist() -> None:
     words = {word: None for each in SHOWN.values() if each.program == "make" for word in each.words}
     assert {word for word in words if "=" not in word and not word.startswith("-")} <= TARGETS
@@ -111,7 +119,7 @@ def test_patches_and_paths_fit_the_resource(command: Command) -> None:
     words = command.words
     if "-p" in words:
         document = merged(copy.deepcopy(BASE), json.loads(words[words.index("-p") + 1]))
-        BucketIngest.model_validate(document)
+        BucketIngest.from_document(document)
     for path in re.findall(r"\.spec\.(\w+)", command.text):
         assert path in BucketIngest.model_fields["spec"].annotation.model_fields, path  # type: ignore[union-attr]
 
@@ -138,7 +146,7 @@ def test_examples_are_valid(code: str) -> None:
     elif "kind" in document:
         load_text(code)
     else:
-        BucketIngest.model_validate(merged(copy.deepcopy(BASE), {"spec": document}))
+        BucketIngest.from_document(merged(copy.deepcopy(BASE), {"spec": document}))
 
 
 def parts() -> Iterator[Any]:
@@ -165,7 +173,7 @@ def test_parts_of_a_spec_within_sentences_are_valid(path: list[str], value: str)
 
 def errors_of(document: dict[str, Any]) -> list[Any]:
     try:
-        BucketIngest.model_validate(document)
+        BucketIngest.from_document(document)
     except ValidationError as error:
         return list(error.errors())
     return []

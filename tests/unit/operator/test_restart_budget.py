@@ -35,7 +35,7 @@ def status(*outcomes: str | None, ready: bool = False, phase: str = "Recovering"
         for number, outcome in enumerate(outcomes, 1)
     )
     said = Condition(type="Ready", status="True" if ready else "False", reason="Any", last_transition_time=STARTED)
-    return Status.model_validate({"phase": phase, "attempts": attempts, "conditions": (said,)})
+    return Status.from_document({"phase": phase, "attempts": attempts, "conditions": (said,)})
 
 
 def named(uid: str, namespace: str = "ingest") -> Resource:

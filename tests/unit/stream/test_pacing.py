@@ -238,4 +238,4 @@ def test_what_is_paced(source: Any, commit: dict[str, Any], table: dict[str, Any
         },
     }
 
-    assert (Pace.of(Pipeline.of(BucketIngest.model_validate(document)), lambda: None) is not None) == paced
+    assert (Pace.of(Pipeline.of(BucketIngest.from_document(document)), lambda: None) is not None) == paced

@@ -28,7 +28,7 @@ def resource(namespace: str | None = None, table: dict[str, Any] | None = None, 
             **spec,
         },
     }
-    return BucketIngest.model_validate(document)
+    return BucketIngest.from_document(document)
 
 
 def test_defaults_follow_from_the_tables_path_and_the_name() -> None:

@@ -74,7 +74,7 @@ class Topics:
                 **spec,
             },
         }
-        return BucketIngest.model_validate(document)
+        return BucketIngest.from_document(document)
 
 
 @pytest.fixture

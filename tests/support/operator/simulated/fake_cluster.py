@@ -131,7 +131,7 @@ class FakeCluster(OtherJobs):
     def _write(self, status: Status, version: str) -> None:
         if self.resource.version != version:
             raise Conflict
-        read_back = Status.model_validate(status.to_document())
+        read_back = Status.from_document(status.to_document())
         attempts = read_back.attempts or ()
         if read_back.phase == "Suspended" and attempts and attempts[-1].outcome == "Stuck":
             assert attempts[-1].number in self.rolled_back, "suspended with an open instant"

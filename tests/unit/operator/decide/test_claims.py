@@ -65,7 +65,7 @@ def claim_of(one: Resource) -> Claim:
 def in_phase(phase: str, *, committed: bool = False, reason: str = "Any", **changes: Any) -> Resource:
     commit = LastCommit(instant="20261121115900000", time=NOW, rows=1) if committed else None
     said = (Condition(type="Ready", status="False", reason=reason, last_transition_time=NOW),)
-    status = Status.model_validate({"phase": phase, "lastCommit": commit, "conditions": said})
+    status = Status.from_document({"phase": phase, "lastCommit": commit, "conditions": said})
     return resource(status=status, **{"uid": phase, "created_at": OLDER, **changes})
 
 

@@ -104,7 +104,7 @@ PROGRESS = Progress(
 @pytest.fixture
 def resource() -> BucketIngest:
     table = {"path": "/x", "recordKey": ["value"], "index": {"buckets": 1}}
-    return BucketIngest.model_validate(
+    return BucketIngest.from_document(
         {
             "apiVersion": "bucketingest.dev/v1alpha1",
             "kind": "BucketIngest",

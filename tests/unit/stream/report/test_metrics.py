@@ -191,13 +191,13 @@ def test_what_figures_are_compared_with_is_the_resources() -> None:
     }
     document["spec"]["table"]["memoryPerTask"] = "64Mi"
     document["spec"]["services"] = {"mode": "off"}
-    targets = Targets.of(BucketIngest.model_validate(document))
+    targets = Targets.of(BucketIngest.from_document(document))
     assert targets == Targets(45.0, 120.0, 180.0, 64 * 1024**2, buckets=4, checkpoint_stays=True)
     document["spec"]["table"]["path"] = "s3://lake/rates"
     document["spec"]["checkpoint"] = {"path": "/var/lib/bucketingest/checkpoint"}
-    assert not Targets.of(BucketIngest.model_validate(document)).checkpoint_stays
+    assert not Targets.of(BucketIngest.from_document(document)).checkpoint_stays
     document["spec"] |= {"services": {}, "slo": {"readOptimizedFreshness": "5m"}}
-    promised = scrape(watching(Progress(0.0), Targets.of(BucketIngest.model_validate(document))))
+    promised = scrape(watching(Progress(0.0), Targets.of(BucketIngest.from_document(document))))
     assert promised["bucketingest_read_optimized_limit_seconds", ""] == 300
     found = scrape(watching(Progress(0.0), targets))
     assert ("bucketingest_read_optimized_limit_seconds", "") not in found

@@ -44,7 +44,7 @@ def test_metrics_say_whether_kafka_answers_and_nothing_that_is_not_known() -> No
 
 
 def test_progress_says_what_is_wrong_and_where() -> None:
-    resource = BucketIngest.model_validate(
+    resource = BucketIngest.from_document(
         {
             "apiVersion": "bucketingest.dev/v1alpha1",
             "kind": "BucketIngest",

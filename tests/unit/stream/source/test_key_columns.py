@@ -41,7 +41,7 @@ def test_who_is_to_name_the_key_is_told_that_the_field_cannot_be_changed(
         "format": {"type": "json", "schema": "id INT", "envelope": {"type": "debezium"}},
         "table": {"path": str(tmp_path / "t")},
     }
-    resource = BucketIngest.model_validate(
+    resource = BucketIngest.from_document(
         {"apiVersion": "bucketingest.dev/v1alpha1", "kind": "BucketIngest", "metadata": {"name": "t"}, "spec": spec}
     )
     session: Any = None  # what asks Spark is replaced

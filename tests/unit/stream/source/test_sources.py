@@ -47,7 +47,7 @@ def given(**kafka: Any) -> dict[str, str]:
         },
     }
     reader = Reader()
-    read_source(SimpleNamespace(readStream=reader), BucketIngest.model_validate(document))  # type: ignore[arg-type]
+    read_source(SimpleNamespace(readStream=reader), BucketIngest.from_document(document))  # type: ignore[arg-type]
     return reader.given
 
 

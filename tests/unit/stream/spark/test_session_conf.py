@@ -52,7 +52,7 @@ def resource(**spark: object) -> BucketIngest:
         "spark": {"driver": {"memory": "1Gi"}, "executor": {"memory": "4Gi"}, **spark},
     }
     document = {"apiVersion": "bucketingest.dev/v1alpha1", "kind": "BucketIngest", "metadata": {"name": "t"}}
-    return BucketIngest.model_validate({**document, "spec": spec})
+    return BucketIngest.from_document({**document, "spec": spec})
 
 
 CLUSTER = "k8s://https://kubernetes.default.svc:443"
