@@ -63,15 +63,9 @@ STUCK_SECONDS: Final = 5
 
 
 class Actor:
-    """Carries out plans.
-
-    Args:
-        api: The API server.
-        settings: How jobs' pods are made.
-        may_act: Called with the namespace before each call.
-        count: Called with each action's name and its result: `done`, `failed`.
-        identity: This process, for events.
-        refused: Called with a resource's UID when the API server refuses its compaction's or preflight's Job.
+    """Carries out plans. `may_act` is called with the namespace before each call, `count` with each action's name and
+    its result (`done`, `failed`), `refused` with the UID of a resource whose compaction's or preflight's Job the API
+    server refuses. `identity`: this process, for events.
     """
 
     def __init__(
@@ -93,18 +87,9 @@ class Actor:
         """Whether the API server keeps `status.upgrade`: one whose definition is older drops it."""
 
     async def act(self, resource: Resource, actions: Sequence[Action], wrote: Callable[[Action, Object], None]) -> None:
-        """Carry out actions in order.
-
-        Args:
-            resource: As it was observed.
-            actions: What to do.
-            wrote: Called with each action that wrote to the resource, and with the resource as it is now.
-
-        Raises:
-            NotLeader: The lease is lost.
-            Conflict: The resource has changed since it was observed: look again.
-            CreationRefused: A rule of the cluster refuses an object.
-            ApiError: An action failed; those after it were not tried.
+        """Carry out actions in order. `wrote` is called with each that wrote to the resource, and with the resource as
+        it is now. Raises NotLeader; Conflict: the resource has changed since it was observed, look again;
+        CreationRefused: a rule of the cluster refuses an object; ApiError: those after it were not tried.
         """
         version = resource.version
         for action in actions:

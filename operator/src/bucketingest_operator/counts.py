@@ -46,13 +46,9 @@ class Counts:
             self.rollbacks[_ROLLBACKS[now.reason]] += 1
 
     def note_report(self, pod: str, report: ProgressReport, status: Status, *, from_its_start: bool) -> None:
-        """Count what a driver has done since its last report.
-
-        Args:
-            pod: UID of the driver pod: the totals of another pod start at zero.
-            report: Its report.
-            status: The current status: its last commit is already counted.
-            from_its_start: The pod is younger than this process, so all of its first report is new.
+        """Count what a driver has done since its last report. The totals of another pod start at zero; the last commit
+        of the status is already counted. `from_its_start`: the pod is younger than this process, so all of its first
+        report is new.
         """
         before = self._report if pod == self._pod else None
         if before is not None or from_its_start:

@@ -41,10 +41,7 @@ def kopf_settings() -> kopf.OperatorSettings:
 
 def watching_registry(event: Callable[[str | None, Object], None]) -> kopf.OperatorRegistry:
     """Handler of watch events of BucketIngests. For an event handler, Kopf adds no finalizer and keeps no state in
-    annotations.
-
-    Args:
-        event: Called with None, ADDED, MODIFIED or DELETED, and the resource.
+    annotations. `event` is called with None, ADDED, MODIFIED or DELETED, and the resource.
     """
     registry = kopf.OperatorRegistry()
 
@@ -61,11 +58,8 @@ def watching_registry(event: Callable[[str | None, Object], None]) -> kopf.Opera
 
 
 class KopfThread:
-    """Runs Kopf in a thread with its own event loop: Kopf treats every task of its loop as its own.
-
-    Args:
-        event: Called in the caller's loop, as in `watching_registry`.
-        namespaces: Namespaces to watch; empty: the whole cluster.
+    """Runs Kopf in a thread with its own event loop: Kopf treats every task of its loop as its own. `event` is called
+    in the caller's loop. Without namespaces the whole cluster is watched.
     """
 
     def __init__(self, event: Callable[[str | None, Object], None], namespaces: Sequence[str]) -> None:

@@ -109,16 +109,8 @@ class PassMetrics:
 
 
 class Passes:
-    """Makes passes over the resources that are due.
-
-    Args:
-        api: For reading a resource again after a conflict.
-        inventory: All resources.
-        observer: Makes observations.
-        queue: Says which resource is due.
-        acts_in: Whether this process acts in a namespace.
-        metrics: Callbacks for metrics.
-        restarts_max: Planned restarts at the same time.
+    """Makes passes over the resources that are due, in the namespaces in which this process acts. `restarts_max`:
+    planned restarts at the same time.
     """
 
     def __init__(

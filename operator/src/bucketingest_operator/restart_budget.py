@@ -51,12 +51,7 @@ class RestartBudget:
 
     The default image is that of the operator's start, so a new one comes to all pipelines at once: until one has
     committed with it, one at a time is checked and restarted, and has its turn until it commits, is idle or is late.
-
-    Args:
-        limit: Restarts at the same time.
-        wake: Called with the UID of a waiting resource whose turn it may be.
-        namespaces: How many namespaces have resources.
-        clock: Default: the event loop.
+    `wake` is called with the UID of a waiting resource whose turn it may be. `namespaces`: how many have resources.
     """
 
     def __init__(

@@ -13,9 +13,7 @@ class WorkQueue:
 
     Of those that are due, one of the group that the fewest workers work for comes first: a group with many keys, or
     with slow ones, does not make the others wait.
-
-    Args:
-        group_of: The group of a key; default: all are in one.
+    By default all keys are in one group.
     """
 
     def __init__(self, group_of: Callable[[str], str] = lambda _key: "") -> None:

@@ -28,12 +28,8 @@ JITTER: Final = 0.2
 
 
 def delay(uid: str, attempt: int, failures: int) -> timedelta:
-    """Time to wait after an attempt.
-
-    Args:
-        uid: The resource's UID, which determines the jitter together with the attempt.
-        attempt: Number of the attempt that failed.
-        failures: How many attempts in a row have failed; 0: no wait.
+    """Time to wait after an attempt. The resource's UID and the number of the attempt determine the jitter. `failures`:
+    how many attempts in a row have failed; 0: no wait.
     """
     if failures <= 0:
         return timedelta(0)
@@ -86,14 +82,9 @@ def ran_for(attempt: Attempt) -> timedelta:
 def counted_failures(
     before: Sequence[datetime], attempts: Sequence[Attempt], since: datetime | None, now: datetime, restart: Restart
 ) -> tuple[datetime, ...]:
-    """Ends of the failed attempts that count for the circuit breaker, oldest first, no more than its limit.
-
-    Args:
-        before: Those in the newest attempt's input: the status keeps only the newest attempts.
-        attempts: Those of the status.
-        since: Attempts that ended earlier do not count: a person has ended the stall that they caused.
-        now: The current time.
-        restart: The limits.
+    """Ends of the failed attempts that count for the circuit breaker, oldest first, no more than its limit. `before`:
+    those in the newest attempt's input, as the status keeps only the newest attempts. Attempts that ended before
+    `since` do not count: a person has ended the stall that they caused.
     """
     ends = set(before)
     for attempt in attempts:
@@ -107,11 +98,8 @@ def counted_failures(
 
 
 def lasts_too_long(attempts: Sequence[Attempt], since: datetime | None) -> bool:
-    """Whether all attempts over `DENIED_LONG`, up to the newest, failed as the newest did.
-
-    Args:
-        attempts: Those of the status.
-        since: Attempts that ended earlier do not count: a person has ended the stall that they caused.
+    """Whether all attempts over `DENIED_LONG`, up to the newest, failed as the newest did. Those that ended before
+    `since` do not count: a person has ended the stall that they caused.
     """
     ends: list[datetime] = []
     for attempt in reversed(attempts):

@@ -306,7 +306,7 @@ def _tables_of(report: TablesReport) -> TablesStatus:
         parked=report.parked,
         gone=report.gone,
         late=report.late,
-        leftOut=report.left_out,
+        left_out=report.left_out,
         worst=(
             *(_table(each, "parked") for each in parked),
             *(_table(each, "late") for each in late),

@@ -23,10 +23,7 @@ _WORDS_MAX: Final = 500
 
 class Admission:
     """Judges changed specs, by what the change makes wrong: what was wrong before must not keep anyone from suspending.
-
-    Args:
-        inventory: The resources that there are.
-        settings: What an administrator allows.
+    The settings say what an administrator allows.
     """
 
     def __init__(self, inventory: Inventory, settings: JobSettings) -> None:

@@ -40,13 +40,8 @@ def split_address(listen: str) -> tuple[str, int]:
 def serving(
     listen: str, metrics_text: Callable[[], bytes | bytearray], ready: Callable[[], bool], healthy: Callable[[], bool]
 ) -> AbstractAsyncContextManager[int]:
-    """Serve while the context is open; its value is the port.
-
-    Args:
-        listen: Address; port 0 takes a free one.
-        metrics_text: What `/metrics` shows; called in a thread.
-        ready: Whether everything that a decision needs is known. A standby operator is ready too.
-        healthy: Whether the event loop responds.
+    """Serve while the context is open; its value is the port, a free one for port 0. `metrics_text` is called in a
+    thread. `ready`: whether everything that a decision needs is known; a standby operator is ready too.
     """
     newest: asyncio.Task[bytes | bytearray] | None = None
     wanted: Counter[asyncio.Task[bytes | bytearray]] = Counter()
@@ -98,16 +93,8 @@ async def listening(
     host: str, port: int, routes: Sequence[web.RouteDef], tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
     """Answer while the context is open; its value is the port. One connection too many ends the oldest one of the
-    address that has the most: who opens many ends its own.
-
-    Args:
-        host: "": every address of both families, as a pod may have only one of the two.
-        port: 0: a free one.
-        routes: What answers.
-        tls: None: without TLS.
-
-    Raises:
-        OSError: The address cannot be used.
+    address that has the most: who opens many ends its own. Host "": every address of both families, as a pod may have
+    only one of the two; port 0: a free one. Raises OSError if the address cannot be used.
     """
     app = web.Application()
     app.add_routes(routes)

@@ -118,14 +118,9 @@ class Api:
         )
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", grace: int | None = None) -> None:
-        """Delete an object, then the objects that it owns. Raises NotFound also if its name has another UID now.
-
-        Args:
-            kind: Its kind.
-            namespace: Its namespace.
-            name: Its name.
-            uid: Only the object with this UID; "": whichever has the name.
-            grace: Seconds that its processes get to end; 0: do not wait for a node; None: as the object says.
+        """Delete an object, then the objects that it owns. Raises NotFound also if its name has another UID now;
+        UID "": whichever has the name. `grace`: seconds that its processes get to end; 0: do not wait for a node; None:
+        as the object says.
         """
         options: Object = {"propagationPolicy": "Background"}
         if grace is not None:
@@ -178,10 +173,7 @@ class Api:
         self, kind: Kind, namespace: str | None, labels: str, since: str, seconds: float
     ) -> AsyncIterator[tuple[str, Object]]:
         """Changes since a version, as (ADDED, MODIFIED, DELETED or BOOKMARK, object), for at most `seconds`.
-
-        Raises:
-            Gone: The version is too old.
-            ApiError: The stream broke.
+        Raises Gone if the version is too old, ApiError if the stream broke.
         """
         params = {
             "watch": "true",

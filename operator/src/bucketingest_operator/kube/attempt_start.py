@@ -25,17 +25,9 @@ async def start_attempt(
 ) -> None:
     """Create the objects of an attempt. As long as there is no driver, this can be repeated: each time it gets further.
 
-    Args:
-        api: The API server.
-        made_with: Makes the objects, from the random part of the name of the attempt's Secret.
-        number: Of the attempt.
-        attempt_input: What the attempt is started with.
-        ended: Earlier driver pods whose processes have ended.
-
-    Raises:
-        CreationRefused: A rule of the cluster refuses an object, or another writer has made it.
-        ApiError: A creation failed; those after it were not tried.
-        NotLeader: The lease was lost between two calls.
+    `made_with`: makes the objects, from the random part of the name of the attempt's Secret. `ended`: earlier driver
+    pods whose processes have ended. Raises CreationRefused if a rule of the cluster refuses an object, or another
+    writer has made it; ApiError: those after it were not tried; NotLeader.
     """
     made = made_with(secrets.token_hex(SECRET_NAME_BYTES))
     # What nothing else here needs comes at the same time: a busy API server answers each call late.

@@ -23,10 +23,7 @@ class NoCluster(BucketIngestError):
 
 async def find_configuration() -> Configuration:
     """The API server and the credentials. `KUBECONFIG` wins over the service account, so that a pod can use another
-    cluster.
-
-    Raises:
-        NoCluster: There is neither a kubeconfig nor a service account, or it cannot be used.
+    cluster. Raises NoCluster if there is neither, or it cannot be used.
     """
     found, kubeconfig = _Configuration(), os.environ.get("KUBECONFIG")
     try:

@@ -17,10 +17,7 @@ class NotLeader(BucketIngestError):
 
 class LeadersApi:
     """Calls of `Api` that begin only while this process may act in the namespace. They raise NotLeader otherwise.
-
-    Args:
-        api: The API server.
-        may_act: Called with the namespace before each call.
+    `may_act` is called with the namespace before each call.
     """
 
     def __init__(self, api: Api, may_act: Callable[[str], bool]) -> None:
@@ -74,12 +71,8 @@ class CreationRefused(ApiError):
 
 
 async def create(api: LeadersApi, manifest: Object) -> Object:
-    """Create an object, or bring one up to date that outlives an attempt.
-
-    Raises:
-        AlreadyExists: It exists, and is not brought up to date.
-        CreationRefused: A rule of the cluster refuses it.
-        ApiError: It failed.
+    """Create an object, or bring one up to date that outlives an attempt. Raises AlreadyExists if it is not brought up
+    to date, CreationRefused if a rule of the cluster refuses it, ApiError.
     """
     kind, metadata = manifest["kind"], manifest["metadata"]
     try:
@@ -97,10 +90,7 @@ async def create(api: LeadersApi, manifest: Object) -> Object:
 
 async def create_all(api: LeadersApi, manifests: Sequence[Object]) -> None:
     """Create objects in order, as far as they do not exist; those that outlive an attempt are brought up to date.
-
-    Raises:
-        CreationRefused: A rule of the cluster refuses an object.
-        ApiError: A creation failed; those after it were not tried.
+    Raises CreationRefused if a rule of the cluster refuses an object, ApiError: those after it were not tried.
     """
     for each in manifests:
         # An earlier pass made it: names depend on the resource's UID and the attempt.

@@ -72,16 +72,8 @@ class Clock(Protocol):
 
 
 class Leadership:
-    """Holds the Lease, or waits for it.
-
-    Args:
-        api: The API server.
-        namespace: Of the Lease.
-        identity: Of this process.
-        gained: Called each time this process becomes the leader.
-        clock: Default: the event loop.
-        name: Of the Lease: operators that watch other namespaces have another one.
-        times: How long it lasts.
+    """Holds the Lease, or waits for it. `gained` is called each time this process becomes the leader. Operators that
+    watch other namespaces have a Lease of another name.
     """
 
     def __init__(

@@ -24,16 +24,11 @@ _BACKOFF_CAP: Final = 30.0
 
 
 class Mirror(Generic[T]):
-    """The objects that carry the operator's labels, in the form that `keep` makes, by the UID of their BucketIngest.
+    """The objects that carry the operator's labels, in the form that `keep` makes, by the UID of their BucketIngest, of
+    a namespace or (None) of the whole cluster. The server applies the label selector.
 
-    Args:
-        api: The API server.
-        kind: What to copy.
-        namespace: The namespace; None for the whole cluster.
-        labels: Label selector, applied by the server.
-        turn: Held while everything is read: one mirror at a time, as pages of a tenant's objects can be large.
-        keep: Makes what is kept of an object; None: keep nothing.
-        changed: Called with the UID of a BucketIngest and the old and new value, after one of its objects changed.
+    `turn` is held while everything is read: one mirror at a time, as pages of a tenant's objects can be large.
+    `changed` is called with the UID of a BucketIngest and the old and new value, after one of its objects changed.
     """
 
     def __init__(

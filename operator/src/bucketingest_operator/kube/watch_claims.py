@@ -40,13 +40,8 @@ class WatchClaims:
 
     All processes of a release have the same claims; only its leader renews them. A namespace is its that named it
     first. A release that watches the whole cluster leaves alone the namespaces that another one names.
-
-    Args:
-        api: The API server.
-        release: Identity of the release: namespace and name of its leader's Lease.
-        namespaces: Those that it watches; empty: the whole cluster.
-        changed: Called when this release may act in other namespaces than before.
-        clock: Default: the event loop.
+    `release`: namespace and name of its leader's Lease. `changed` is called when this release may act in other
+    namespaces than before.
     """
 
     def __init__(

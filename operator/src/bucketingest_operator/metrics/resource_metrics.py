@@ -125,13 +125,9 @@ _PLAIN: Final = (
 class ResourceMetrics:
     """Writes metrics of all resources in Prometheus' text format.
 
-    A thousand resources have 70,000 lines: they are written directly as text, without an object for each.
-
-    Args:
-        inventory: All resources.
-        memory: What is kept about one, by its UID.
-        acts_in: Who acts in a namespace reports: two operators would report everything twice.
-        clocks: The time, and the seconds of the clock by which answers of drivers are dated.
+    A thousand resources have 70,000 lines: they are written directly as text, without an object for each. Who acts in a
+    namespace reports (`acts_in`): two operators would report everything twice. `clocks`: the time, and the seconds of
+    the clock by which answers of drivers are dated.
     """
 
     def __init__(

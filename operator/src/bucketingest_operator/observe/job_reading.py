@@ -18,7 +18,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JobSeen(Owned):
-    """One rollback Job."""
+    """A rollback Job as the API server shows it."""
 
     name: str
     attempt: int

@@ -50,7 +50,7 @@ class Copies:
     configs: Mirror[ConfigSeen]
 
     def mirrors(self) -> tuple[Mirror[PodSeen] | Mirror[AnyJob] | Mirror[ConfigSeen], ...]:
-        """All of them."""
+        """The three mirrors."""
         return self.pods, self.jobs, self.configs
 
 

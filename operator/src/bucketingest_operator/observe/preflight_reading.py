@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PreflightSeen(Owned):
-    """Such a Job, and whose it is."""
+    """A Job that checks a changed spec, and whose it is."""
 
     job: PreflightJob
 

@@ -118,7 +118,7 @@ class LeaseRecord:
 
 
 def milliseconds(moment: datetime) -> int:
-    """Milliseconds since 1970."""
+    """A moment as milliseconds since 1970."""
     return (moment - datetime.fromtimestamp(0, UTC)) // _MS
 
 

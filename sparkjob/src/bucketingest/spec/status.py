@@ -143,7 +143,7 @@ class TablesStatus(SpecModel):
     parked: Count = Field(description="Those that an error keeps from being written; each is tried again.")
     gone: Count = Field(description="Those whose topic Kafka has no more.")
     late: Count = Field(description="Those whose input has waited longer than health.maxCommitLag.")
-    left_out: Count = Field(default=0, alias="leftOut", description="Topics without a table: there are 1,000 already.")
+    left_out: Count = Field(default=0, description="Topics without a table: there are 1,000 already.")
     worst: tuple[TableStatus, ...] | None = Field(
         default=None,
         description=f"The first {WORST_MAX} that are parked or late.",

@@ -83,12 +83,12 @@ class MemoryLocation:
 
     @property
     def object_bytes_max(self) -> int | None:
-        """No limit."""
+        """None: memory has no limit of its own."""
         return None
 
     @property
     def secrets(self) -> Secrets:
-        """None."""
+        """Nothing is secret."""
         return Secrets()
 
     def connect(self, use: Use) -> ObjectStore:

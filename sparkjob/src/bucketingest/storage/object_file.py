@@ -18,11 +18,11 @@ class ObjectFile(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """Yes."""
+        """Whether it can be read, as libraries ask of a file."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
+        """Whether it can be read at any place, as libraries ask of a file."""
         return True
 
     def tell(self) -> int:

@@ -88,7 +88,7 @@ class Documents:
         return parts
 
     def no_row(self, line: int, why: str, text: bytes) -> NoRow:
-        """Of a document."""
+        """A document that is no row, with its line."""
         if self.goes_on and text.rstrip(_SPACE_BYTES).endswith(_GOES_ON):
             why = f"{why}; set options.multiLine if documents go over several lines"
         return NoRow(self.lines.place(line), why, text)

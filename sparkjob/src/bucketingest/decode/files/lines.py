@@ -174,7 +174,7 @@ class TextSource(io.RawIOBase):
         return None
 
     def add(self, text: bytes) -> None:
-        """Behind its end."""
+        """Append bytes behind the end of the text."""
         self._next = itertools.chain(self._next, [text])
 
     def readable(self) -> bool:

@@ -65,14 +65,14 @@ def _divide(node: Node, operands: Sequence[Operand]) -> pa.Array:
 
 
 def _divide_whole(node: Node, operands: Sequence[Operand]) -> pa.Array:
-    """Towards zero."""
+    """The quotient, cut towards zero."""
     one, other = arrays(operands)
     demand(node, pc.not_equal(other, pa.scalar(0, other.type)))
     return checked(node, lambda: pc.divide_checked(one, other))
 
 
 def _remainder(node: Node, operands: Sequence[Operand]) -> pa.Array:
-    """With the sign of the first."""
+    """The remainder, with the sign of the first operand."""
     one, other = arrays(operands)
     demand(node, pc.not_equal(other, pa.scalar(0, other.type)))
     divisors = numbers(other, 1)

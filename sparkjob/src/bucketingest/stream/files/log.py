@@ -34,7 +34,7 @@ _NUMBER: Final = "{:012d}"
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """One micro-batch."""
+    """The files that one micro-batch takes."""
 
     number: int
     root: str
@@ -43,7 +43,7 @@ class FileBatch:
     """In the order in which their rows count."""
 
     def to_bytes(self) -> bytes:
-        """For storage."""
+        """As it is stored: compressed JSON."""
         record = {"root": self.root, "files": [file.to_json() for file in self.files]}
         return zlib.compress(json.dumps(record, separators=(",", ":")).encode())
 

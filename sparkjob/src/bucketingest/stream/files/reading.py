@@ -31,7 +31,7 @@ _WHY_MAX: Final = 500
 
 
 def _nothing(_columns: Sequence[str], _path: str) -> None:
-    """Nobody is told."""
+    """Tells nobody of columns that the schema does not have."""
 
 
 class FileRefused(Exception):

@@ -123,7 +123,7 @@ def _beside(found: pa.Schema, columns: pa.Schema | None) -> str:
 
 
 def listing_of(source: FilesSource) -> Listing:
-    """The source's files."""
+    """How the files of a source are listed."""
     return Listing(
         open_storage(source.path),
         source.max_files_per_trigger,

@@ -46,7 +46,7 @@ class UnknownColumns:
         return dict(self._found.value)  # the thread that takes what tasks send may add to it
 
     def warn(self) -> None:
-        """Once of each."""
+        """Log a warning for each column, once."""
         for column, path in self.found.items():
             if column not in self._warned:
                 self._warned.add(column)

@@ -267,7 +267,7 @@ class ProgressBoard:
     # -- read by any thread ---------------------------------------------------------------------------------------
 
     def snapshot(self) -> Progress:
-        """Progress now."""
+        """The progress of this moment."""
         now = self._forward()
         with self._lock:
             services = self._progress.services

@@ -88,7 +88,7 @@ class Rate:
     _recent: deque[tuple[float, float, int]] = field(default_factory=lambda: deque(maxlen=_WINDOW))
 
     def add(self, started: float, ended: float, rows: int) -> None:
-        """A micro-batch."""
+        """Note a micro-batch that has ended."""
         self._recent.append((started, ended, rows))
 
     @property

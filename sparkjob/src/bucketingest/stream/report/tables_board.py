@@ -88,7 +88,7 @@ class TablesBoard(ProgressBoard):
         )
 
     def offsets(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """Of all tables."""
+        """As `ProgressBoard.offsets`, of all tables."""
         return {place: at for board in tuple(self._of_tables.values()) for place, at in board.offsets().items()}
 
 
