@@ -39,7 +39,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{/* The operators of another release: it would act where this one does. Its Lease says so, as long as it renews it,
-     and names the Lease of the release's leader: whoever may write in a namespace can write anything into it. */}}
+     and names the Lease of the release's leader. Whoever may write in a namespace can write anything into it, and any
+     Lease: only an administrator can have made the release's ClusterRole. */}}
 {{- define "bucketingest.refuseOverlap" -}}
 {{- $own := printf "%s/%s" .Release.Namespace (include "bucketingest.leaseName" .) -}}
 {{- range default (list "kube-system") .Values.operator.watchNamespaces -}}
@@ -48,7 +49,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and $holder (ne $holder $own) $spec.renewTime -}}
 {{- $renewed := toDate "2006-01-02T15:04:05Z07:00" (printf "%sZ" (trunc 19 $spec.renewTime)) -}}
 {{- $release := splitn "/" 2 $holder -}}
-{{- $exists := and $release._1 (lookup "coordination.k8s.io/v1" "Lease" $release._0 $release._1) -}}
+{{- $role := printf "%s-%s-cluster" $release._0 (trimSuffix "-operator" (default "" $release._1)) -}}
+{{- $exists := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" $role -}}
 {{- if and $exists (lt (sub (now | unixEpoch) ($renewed | unixEpoch)) 60) -}}
 {{- $where := ternary (printf "namespace %s" .) "the whole cluster" (not (empty $.Values.operator.watchNamespaces)) -}}
 {{- fail (printf "another release watches %s: %s. Give each release its own operator.watchNamespaces, or uninstall one" $where $holder) -}}

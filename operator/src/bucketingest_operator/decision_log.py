@@ -33,6 +33,7 @@ from bucketingest_operator.decide.plan import (
     StartAttempt,
     WriteStatus,
 )
+from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.observation import Observation
@@ -40,6 +41,8 @@ from bucketingest_operator.observation import Observation
 EVENT: Final = "decision"
 """The `event` of the log line of a pass whose plan acts; with `namespace`, `name`, `observation` and `plan`."""
 
+LOGGED_MAX: Final = 100_000
+"""Bytes of an observation that are logged: a spec of megabytes would fill the log with each decision."""
 _OBSERVATION: Final = TypeAdapter(Observation)
 _ACTIONS: Final[dict[str, TypeAdapter[Any]]] = {
     kind.__name__: TypeAdapter(kind)
@@ -61,6 +64,19 @@ _ACTIONS: Final[dict[str, TypeAdapter[Any]]] = {
         EmitEvent,
     )
 }
+
+
+def record(seen: Observation, plan: Plan) -> dict[str, Any]:
+    """Observation and plan for the log. An observation that is too large is left out, and its field says so."""
+    size = len(_OBSERVATION.dump_json(seen, by_alias=True))
+    if size > LOGGED_MAX:
+        return {"observation": f"left out: it has {size} bytes", "plan": encode_plan(plan)}
+    shown = without_secrets(seen)
+    # The decision for a spec without its secrets: the same, except for the digest of the spec.
+    return {
+        "observation": encode_observation(shown),
+        "plan": encode_plan(plan if shown is seen else reconcile(shown)),
+    }
 
 
 def encode_observation(seen: Observation) -> dict[str, Any]:

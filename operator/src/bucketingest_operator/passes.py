@@ -32,7 +32,7 @@ from bucketingest_operator.act import Actor
 from bucketingest_operator.counts import Counts
 from bucketingest_operator.decide.plan import Action, AddFinalizer, CreateRollback, Plan, StartAttempt, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.decision_log import EVENT, encode_observation, encode_plan, without_secrets
+from bucketingest_operator.decision_log import EVENT, record
 from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound, Object
 from bucketingest_operator.kube.kinds import BUCKET_INGESTS
 from bucketingest_operator.kube.leaders_api import CreationRefused, NotLeader
@@ -325,17 +325,8 @@ class Passes:
         """Log a decision that a user may ask about: not each new commit in the status."""
         before, after = seen.resource.status, plan.status
         if any(not isinstance(action, WriteStatus) for action in plan.actions) or _matters(before) != _matters(after):
-            shown = without_secrets(seen)
-            log.info(
-                EVENT,
-                extra={
-                    "namespace": seen.resource.namespace,
-                    "resource": seen.resource.name,
-                    "observation": encode_observation(shown),
-                    # The decision for a spec without its secrets: the same, except for the digest of the spec.
-                    "plan": encode_plan(plan if shown is seen else reconcile(shown)),
-                },
-            )
+            who = {"namespace": seen.resource.namespace, "resource": seen.resource.name}
+            log.info(EVENT, extra={**who, **record(seen, plan)})
 
 
 def _wish(resource: Resource) -> object:

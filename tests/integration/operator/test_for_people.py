@@ -74,3 +74,44 @@ def it_is_scaled_like_a_deployment(scene: Scene, attempt: int) -> None:
 
     scene.kube.kubectl("scale", "bi/orders", "-n", scene.namespace, "--replicas", "3")
     assert scene.resource()["spec"]["spark"]["executor"]["instances"] == 3
+
+    # Kubernetes' own controller, by its rights alone. Without a server of metrics it takes the least number that it may.
+    target = {"apiVersion": "bucketingest.dev/v1alpha1", "kind": "BucketIngest", "name": "orders"}
+    busy = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
+    scene.kube.apply(
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "orders", "namespace": scene.namespace},
+            "spec": {
+                "scaleTargetRef": target,
+                "minReplicas": 4,
+                "maxReplicas": 6,
+                "metrics": [{"type": "Resource", "resource": busy}],
+            },
+        }
+    )
+
+    def said() -> dict[str, Any]:
+        found = json.loads(scene.kube.kubectl("get", "hpa/orders", "-n", scene.namespace, "-o", "json"))
+        return dict(found.get("status") or {})
+
+    def scaled() -> bool:
+        return scene.resource()["spec"]["spark"]["executor"]["instances"] == 4
+
+    wait_for(scaled, within=scene.within, description="the autoscaler scales", state=lambda: str(said()))
+    # It reads the number that run from the status, and their load by the selector.
+    wait_for(
+        lambda: said().get("currentReplicas") == 2,
+        within=scene.within,
+        description="its view",
+        state=lambda: str(said()),
+    )
+    wait_for(
+        lambda: any(
+            each["type"] == "ScalingActive" and "selector" not in each["message"] for each in said()["conditions"]
+        ),
+        within=scene.within,
+        description="the selector is taken",
+        state=lambda: str(said()),
+    )

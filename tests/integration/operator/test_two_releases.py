@@ -64,7 +64,9 @@ def test_helm_refuses_a_release_for_a_namespace_that_a_living_one_watches(kube: 
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})
     other = f"{team}/other-operator"
     forged = f"{team}/no-operator"
-    kube.apply(lease(team, "other-operator", "a-pod", timedelta(0)))
+    kube.apply(lease(team, "no-operator", "a-tenant", timedelta(0)))
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}
+    kube.apply({**role, "metadata": {"name": f"{team}-other-cluster"}})
     for holder, age, refused in (
         (other, 10, True),
         (other, 90, False),

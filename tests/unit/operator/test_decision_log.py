@@ -13,9 +13,11 @@ from bucketingest_operator.decide.plan import StartAttempt, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.decision_log import (
+    LOGGED_MAX,
     decode_observation,
     encode_observation,
     encode_plan,
+    record,
     without_secrets,
 )
 from bucketingest_operator.observation import (
@@ -199,3 +201,19 @@ def test_the_keys_of_older_logs_stay() -> None:
 
 def test_the_uid_survives() -> None:
     assert decode_observation(again(encode_observation(well()))).resource.uid == UID
+
+
+def test_a_spec_or_claims_without_end_fill_no_log_and_the_plan_is_still_there() -> None:
+    long = bucket_ingest({"spark": {"conf": {f"spark.x{number}": "a" * 8000 for number in range(150)}}})
+    rival = Claim("ingest", "orders", "u2", NOW, has_driver=True)
+    for seen in (
+        replace(well(), resource=replace(resource(), wanted=long)),
+        replace(well(), claims=(rival,) * 5000),
+        replace(well(), inputs={number: input_of(bucket_ingest()) for number in range(2000)}),
+    ):
+        plan = reconcile(seen)
+        logged = record(seen, plan)
+        assert logged["observation"].startswith("left out: it has ")
+        assert logged["plan"] == encode_plan(plan)
+        assert len(json.dumps(logged)) < LOGGED_MAX
+    assert record(well(), reconcile(well()))["observation"] == encode_observation(well())

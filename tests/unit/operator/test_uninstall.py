@@ -48,8 +48,9 @@ def test_what_another_release_names_does_not_need_the_one_for_the_whole_cluster(
         claim("theirs", "other/release", 10),
         claim("left", "gone/release", 600),
         claim("released", "", 1),
+        {"metadata": {"namespace": "odd"}, "spec": {"holderIdentity": "x", "renewTime": "0000-01-01T00:00:00.000000Z"}},
     ]
-    where = ("kube-system", "theirs", "left", "released", "ours")
+    where = ("kube-system", "theirs", "left", "released", "odd", "ours")
     with api_server() as server:
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
         server.answers["/apis/bucketingest.dev/v1alpha1/bucketingests"] = [one(each, "x", FINALIZER) for each in where]

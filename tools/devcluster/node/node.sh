@@ -90,7 +90,7 @@ start kube-controller-manager "$BIN/kube-controller-manager" --kubeconfig="$PKI/
   --authentication-kubeconfig="$PKI/controllers.kubeconfig" --authorization-kubeconfig="$PKI/controllers.kubeconfig" \
   --service-account-private-key-file="$PKI/sa.key" --root-ca-file="$PKI/ca.crt" --kube-api-qps=1000 --kube-api-burst=2000 \
   --use-service-account-credentials=true --leader-elect=false --bind-address=127.0.0.1 --cluster-signing-cert-file="$PKI/ca.crt" \
-  --cluster-signing-key-file="$PKI/ca.key" --profiling=false
+  --cluster-signing-key-file="$PKI/ca.key" --profiling=false --horizontal-pod-autoscaler-sync-period=2s
 
 if [ "$WITH_NODE" = 1 ]; then
   start kube-scheduler "$BIN/kube-scheduler" --kubeconfig="$PKI/scheduler.kubeconfig" \

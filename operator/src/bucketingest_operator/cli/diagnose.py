@@ -57,7 +57,7 @@ def show_replay(path: Path) -> None:
         unreadable += bool(each.unreadable)
         same += not each.difference and not each.unreadable
     sys.stdout.write(f"{same + different + unreadable} decisions: {same} the same, {different} others")
-    sys.stdout.write(f", {unreadable} of another version of the operator\n" if unreadable else "\n")
+    sys.stdout.write(f", {unreadable} that cannot be repeated\n" if unreadable else "\n")
 
 
 def within(cluster: Cluster, wanted: Wanted) -> Wanted:
@@ -95,23 +95,26 @@ class Replayed:
     difference: tuple[str, ...] = ()
     """Lines of a diff of the plans, then against now; empty: the decision is the same."""
     unreadable: str = ""
-    """Why it cannot be replayed: another version of the operator wrote it."""
+    """Why it cannot be replayed: another version of the operator wrote it, or it was too large for the log."""
 
 
 def replay(records: Iterable[Mapping[str, Any]]) -> Iterator[Replayed]:
     """Replay each record of the decision log. Pure."""
     for record in records:
-        plan = record.get("plan")
-        if not isinstance(plan, dict) or not isinstance(record.get("observation"), dict):
+        plan, seen = record.get("plan"), record.get("observation")
+        if not isinstance(plan, dict) or not isinstance(seen, dict | str):
             continue
         then = tuple(_words(action) for action in plan.get("actions", ()))
-        at = str(record["observation"].get("now", record.get("timestamp", "")))
+        if isinstance(seen, str):
+            yield Replayed(str(record.get("timestamp", "")), then, unreadable=seen)
+            continue
+        at = str(seen.get("now", record.get("timestamp", "")))
         try:
-            seen = decode_observation(record["observation"])
+            now = reconcile(decode_observation(seen))
         except (ValidationError, ValueError, TypeError, KeyError) as error:
             yield Replayed(at, then, unreadable=str(error).partition("\n")[0])
             continue
-        yield Replayed(at, then, tuple(_difference(plan, encode_plan(reconcile(seen)))))
+        yield Replayed(at, then, tuple(_difference(plan, encode_plan(now))))
 
 
 def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from bucketingest_operator.observation import Claim
@@ -25,6 +25,22 @@ def _order(one: Resource | Claim) -> tuple[bool, bool, datetime, bool, str]:
     return not one.committed, not one.holds, one.created_at, not one.started, one.uid
 
 
+def _uid(claim: Claim) -> str:
+    return claim.uid
+
+
+def that_decide(claims: Collection[Claim]) -> tuple[Claim, ...]:
+    """Those of many that a decision asks about. A namespace may name one table thousands of times: neither what follows
+    of a pass nor its line in the log grows with that.
+    """
+    firsts = (
+        min((each for each in claims if not each.rests), key=_order, default=None),
+        min((each for each in claims if each.has_driver), key=_uid, default=None),
+        min((each for each in claims if each.holds), key=_uid, default=None),
+    )
+    return tuple({each.uid: each for each in firsts if each is not None}.values())
+
+
 def still_writing(claims: Sequence[Claim]) -> Claim | None:
     """A resource without the right to the table whose driver still runs: it is being stopped, so wait for it."""
-    return next((claim for claim in sorted(claims, key=lambda each: each.uid) if claim.has_driver), None)
+    return min((each for each in claims if each.has_driver), key=_uid, default=None)

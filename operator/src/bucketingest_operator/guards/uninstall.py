@@ -46,19 +46,25 @@ async def needed_by(namespaces: Sequence[str]) -> list[str]:
 
 async def _left_to_others(api: Api) -> set[str]:
     """Namespaces that another release names: its operator deletes what is there."""
+    found = set[str]()
     try:
-        found, _ = await api.list(LEASES, None, fields=f"metadata.name={WATCH_LEASE}")
+        async for page, _ in api.pages(LEASES, None, fields=f"metadata.name={WATCH_LEASE}"):
+            found |= {each["metadata"]["namespace"] for each in page if _lives(each.get("spec") or {})}
     except ApiError as error:
         if error.code != HTTPStatus.FORBIDDEN:
             raise
         return set()
-    return {each["metadata"]["namespace"] for each in found if _lives(each["spec"])} - {CLUSTER_NAMESPACE}
+    return found - {CLUSTER_NAMESPACE}
 
 
 def _lives(claim: Object) -> bool:
     if not claim.get("holderIdentity") or not claim.get("renewTime"):
         return False
-    return (datetime.now(UTC) - read_time(claim["renewTime"])).total_seconds() < _LIVES_SECONDS
+    try:
+        renewed = read_time(claim["renewTime"])
+    except (ValueError, OverflowError):  # the API server takes the year 0
+        return False
+    return (datetime.now(UTC) - renewed).total_seconds() < _LIVES_SECONDS
 
 
 async def may_uninstall(namespaces: Sequence[str]) -> bool:

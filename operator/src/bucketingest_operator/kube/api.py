@@ -11,6 +11,7 @@ from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import ConfigException
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.kube.connection import find_configuration
 from bucketingest_operator.kube.kinds import Kind
 
@@ -24,6 +25,8 @@ LIST_SECONDS: Final = 60.0
 _PAGE: Final = 50
 """Objects of a page: each may have 1.5 MB, and some of a tenant have."""
 _NOT_ABOUT_CONTENT: Final = frozenset({401, 404, 408, 409, 410, 429})
+_SENTENCE_MAX: Final = 2000
+"""Characters of what the API server says: it repeats values that it refuses, and what webhooks say."""
 _FAILURES: Final = (aiohttp.ClientError, TimeoutError, ValueError, OSError, ConfigException)
 """Of a call: no connection, no answer in time, no JSON, or credentials that cannot be renewed."""
 FIELD_MANAGER: Final = "bucketingest-operator"
@@ -262,7 +265,7 @@ def _error(what: str, code: int, status: Object) -> ApiError:
     details = status.get("details") or {}
     causes = tuple(str(each.get("reason", "")) for each in details.get("causes") or ())
     reason = str(status.get("reason", ""))
-    sentence = str(status.get("message", ""))
+    sentence = plain(str(status.get("message", ""))[:_SENTENCE_MAX])
     message = f"{what}: {code} {reason}: {sentence}"
     kind: type[ApiError] = {404: NotFound, 409: Conflict, 410: Gone}.get(code, ApiError)
     if reason == "AlreadyExists":

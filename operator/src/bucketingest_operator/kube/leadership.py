@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
+from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
 from bucketingest_operator.kube.kinds import LEASES
 
@@ -24,6 +25,8 @@ LEASE_SECONDS: Final = 15.0
 TRUSTED_SECONDS: Final = 9.0
 """How long a leader trusts a renewal. Together with the timeout of a call (5 s) it is shorter than the lease."""
 RETRY_SECONDS: Final = 2.0
+HOLDER_MAX: Final = 200
+"""Characters of another holder that are kept and shown: whoever may write a Lease writes any text there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,7 @@ class Leadership:
         holder = spec.get("holderIdentity") or ""
         dead = self._predecessor is not None and holder.startswith(self._predecessor)
         if holder not in {"", self._identity} and not dead and not self._expired(lease):
-            self.other = holder
+            self.other = plain(holder[:HOLDER_MAX])
             return False
         self.other = ""
         if holder != self._identity:

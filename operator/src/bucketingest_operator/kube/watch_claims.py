@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
+from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.kube.api import Api, ApiError, Object
 from bucketingest_operator.kube.kinds import LEASES
-from bucketingest_operator.kube.leadership import Clock, Leadership, Times
+from bucketingest_operator.kube.leadership import HOLDER_MAX, Clock, Leadership, Times
 
 log = logging.getLogger(__name__)
 
@@ -142,16 +143,18 @@ class WatchClaims:
 
     async def _look_at_others(self) -> None:
         asked, before = self._clock.time(), self._left
+        seen: dict[str, _Seen] = {}
         try:
-            found, _ = await self._api.list(LEASES, None, fields=f"metadata.name={WATCH_LEASE}")
+            async for page, _ in self._api.pages(LEASES, None, fields=f"metadata.name={WATCH_LEASE}"):
+                seen |= {each["metadata"]["namespace"]: self._look_at(each) for each in page if self._is_others(each)}
         except ApiError as error:
             if error.code != HTTPStatus.FORBIDDEN:
                 log.warning("the claims of other releases cannot be read", extra={"error": str(error)})
                 return
-            found = []  # as for a claim of its own
+            seen = {}  # as for a claim of its own
         new = self._clock.time() >= self._read_until  # also if it was not yet so when it was asked
         self._read_until = asked + CLAIM.trusted
-        self._seen = {each["metadata"]["namespace"]: self._look_at(each) for each in found if self._is_others(each)}
+        self._seen = seen
         self._left = after = frozenset(filter(self._named, self._seen))
         for where in after - before:
             release = self._seen[where].release
@@ -168,7 +171,7 @@ class WatchClaims:
         version = str(lease["metadata"]["resourceVersion"])
         if before is not None and before.version == version:
             return before
-        return _Seen(str(lease["spec"]["holderIdentity"]), version, self._clock.time())
+        return _Seen(plain(str(lease["spec"]["holderIdentity"])[:HOLDER_MAX]), version, self._clock.time())
 
     def _named(self, namespace: str) -> bool:
         """Whether another release that lives names it."""

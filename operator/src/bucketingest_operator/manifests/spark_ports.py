@@ -12,6 +12,7 @@ SECRET_BYTES: Final = 32
 SECRET_NAME_BYTES: Final = 5
 SECRET_KEY: Final = "secret"  # noqa: S105 - a name
 SECRET_VOLUME: Final = "rpc-secret"  # noqa: S105 - a name
+_NAME_MAX: Final = 253
 SECRET_FOLDER: Final = "/etc/bucketingest-rpc"  # noqa: S105 - a path
 
 SECRET_VARIABLE: Final = "_SPARK_AUTH_SECRET"  # noqa: S105 - a name
@@ -45,7 +46,7 @@ def secret_volume(name: str) -> dict[str, Any]:
 def secret_mounted(pod_spec: Mapping[str, Any]) -> str:
     """Name of the Secret that a pod mounts so; "" if it mounts none."""
     volumes = (each for each in pod_spec.get("volumes") or () if each.get("name") == SECRET_VOLUME)
-    return next((str((each.get("secret") or {}).get("secretName") or "") for each in volumes), "")
+    return next((str((each.get("secret") or {}).get("secretName") or "")[:_NAME_MAX] for each in volumes), "")
 
 
 def secret_mount() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from bucketingest_operator.decide.claims import that_decide
 from bucketingest_operator.kube.api import Api, ApiError, NotFound, Object, Page
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, JOBS, NODES, PODS
 from bucketingest_operator.kube.mirror import Mirror
@@ -150,7 +151,7 @@ class Observer:
             compaction_jobs=tuple(sorted(compactions, key=lambda one: (one.number, one.round))),
             executors=found,
             contact=contact,
-            claims=tuple(self._claim(each) for each in self._inventory.rivals(resource.uid)),
+            claims=that_decide([self._claim(each) for each in self._inventory.rivals(resource.uid)]),
             live=look.live,
             namespace_terminating=namespace_terminating,
             last_good=await self._last_good.read(resource),
@@ -198,7 +199,7 @@ class Observer:
         return False
 
     def _claim(self, rival: Resource) -> Claim:
-        pods = own(rival, self._look_at_copies(rival)).pods
+        pods = made_for(rival, self._look_at_copies(rival).pods)
         alive = any(pod.role == "driver" and pod.state not in ENDED for pod in pods)
         return Claim(
             rival.namespace,

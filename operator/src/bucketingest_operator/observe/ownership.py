@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from bucketingest.spec.model import KIND
 from bucketingest_operator.resource import Resource
@@ -26,14 +26,16 @@ class Owned:
     controller: Controller | None = None
 
 
+_NAME_MAX: Final = 63
 _Owned = TypeVar("_Owned", bound=Owned)
 
 
 def controller_of(metadata: dict[str, Any]) -> Controller | None:
-    """The controller of an object; None if it has none."""
+    """The controller of an object; None if it has none, or one with a name that none can have: its author writes it."""
     for each in metadata.get("ownerReferences") or ():
         if each.get("controller"):
-            return Controller(str(each.get("kind")), str(each.get("uid")))
+            found = Controller(str(each.get("kind")), str(each.get("uid")))
+            return found if max(len(found.kind), len(found.uid)) <= _NAME_MAX else None
     return None
 
 

@@ -62,8 +62,9 @@ def test_what_another_version_wrote_is_reported_and_does_not_end_the_replay() ->
     first, second, *_ = observations()
     strange = record(first)
     strange["observation"]["resource"]["generation"] = "many"
-    replayed = list(replay([strange, {"event": "other"}, record(second)]))
-    assert [bool(each.unreadable) for each in replayed] == [True, False]
+    large = {**record(first), "observation": "left out: it has 2000000 bytes"}
+    replayed = list(replay([strange, {"event": "other"}, record(second), large]))
+    assert [bool(each.unreadable) for each in replayed] == [True, False, True]
 
 
 def test_decisions_are_found_in_the_log_among_those_of_other_resources() -> None:

@@ -8,9 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bucketingest.spec.status import Condition, LastCommit, Status
-from bucketingest_operator.decide.claims import holder_before
+from bucketingest_operator.decide.claims import holder_before, still_writing, that_decide
 from bucketingest_operator.decide.permission import may_write
 from bucketingest_operator.decide.spec_changes import Change, change_since, digest, table_key
 from bucketingest_operator.observation import Claim
@@ -44,6 +46,36 @@ def test_one_that_has_started_is_not_stopped_for_one_of_the_same_second() -> Non
     (mine,) = [Claim(at_work.namespace, at_work.name, at_work.uid, NOW, started=True)]
     assert holder_before(resource(uid="a", created_at=NOW), [mine]) == mine
     assert holder_before(at_work, [replace(later, created_at=NOW - timedelta(seconds=1))]) is not None
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 2), *[st.booleans()] * 5),
+        max_size=12,
+        unique_by=lambda each: each[0],
+    )
+)
+def test_three_of_many_claims_decide_the_same(found: list[Any]) -> None:
+    claims = [
+        Claim(
+            "ingest",
+            f"orders-{uid}",
+            str(uid),
+            NOW - timedelta(seconds=age),
+            has_driver=has_driver,
+            rests=rests,
+            holds=holds,
+            committed=committed,
+            started=started,
+        )
+        for uid, age, has_driver, rests, holds, committed, started in found
+    ]
+    few = that_decide(claims)
+    mine = resource(uid="5x", created_at=NOW)
+    assert len(few) <= 3
+    assert holder_before(mine, few) == holder_before(mine, claims)
+    assert still_writing(few) == still_writing(claims)
+    assert any(each.has_driver or each.holds for each in few) == any(each.has_driver or each.holds for each in claims)
 
 
 OLDER = NOW - timedelta(days=2)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
-from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound
+from bucketingest_operator.kube.api import Api, ApiError, Conflict, NotFound, _error
 from bucketingest_operator.kube.connection import NoCluster, find_configuration, kopf_connection
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, LEASES, PODS
 from support.operator.api_server import TOKEN, ApiServer, api_server
@@ -119,3 +119,9 @@ def test_a_deletion_names_the_uid_and_another_object_of_the_name_is_no_longer_th
     assert api.sent["preconditions"] == {"uid": "u"}
     with pytest.raises(Conflict):
         asyncio.run(api.delete(PODS, "n", "p"))
+
+
+def test_what_the_api_server_repeats_of_a_value_is_short_and_plain() -> None:
+    refused = _error("create", 422, {"message": 'Invalid value: "' + "\x1b[2J" + "x" * 1_000_000, "reason": "Invalid"})
+    assert len(refused.sentence) + len(str(refused)) < 5000
+    assert "\x1b" not in str(refused)

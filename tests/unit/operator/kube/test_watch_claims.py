@@ -51,11 +51,12 @@ class Leases:
             raise Conflict("changed", code=409)
         self._store(namespace, lease)
 
-    async def list(self, _kind: Any, _namespace: None, *, fields: str) -> Any:
+    async def pages(self, _kind: Any, _namespace: None, *, fields: str) -> Any:
         self._called()
         assert fields == f"metadata.name={WATCH_LEASE}"
         self.now += self.listing_seconds
-        return list(self.leases.values()), "1"
+        for each in self.leases.values():
+            yield [each], "1"
 
     def _store(self, namespace: str, lease: Any) -> None:
         self.version += 1
@@ -194,3 +195,20 @@ def test_rights_of_an_earlier_version_are_enough(cluster: Leases, names: tuple[s
     one.step()
     assert one.acts("a") == [True]
     assert one.changes
+
+
+def test_a_holder_without_end_or_with_escapes_fills_no_log_and_no_memory(
+    cluster: Leases, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    tenant, ours = Release(cluster, "x/\x1b[2J" + "y" * 1_000_000, "b"), Release(cluster, "ops/ours", "a", "b")
+    whole = Release(cluster, "ops/whole")
+    for each in (tenant, ours, whole):
+        each.step()
+    assert ours.acts("a", "b") == [True, False]
+    assert whole.acts("b") == [False]
+    assert len(ours.claims.problem or "") < 1000
+    said = str([vars(each) for each in caplog.records if "claims" in each.name])
+    assert "left to the release" in said
+    assert len(said) < 10_000
+    assert "x1b" not in said

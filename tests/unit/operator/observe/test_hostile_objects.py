@@ -260,6 +260,22 @@ def test_no_json_object_ends_a_reader(data: st.DataObject) -> None:
         getattr(Readers(unreadable), kind)(found)
 
 
+@pytest.mark.parametrize("kind", ["Pod", "Job", KIND])
+def test_what_is_kept_of_a_pod_is_short(kind: str) -> None:
+    long = "x" * 1_000_000
+    found = made(
+        "executor",
+        annotations=dict.fromkeys(("bucketingest.dev/restart", "bucketingest.dev/spec-digest", long[:60]), long),
+        spec={"volumes": [{"name": "rpc-secret", "secret": {"secretName": long}}]},
+        status={"phase": "Pending", "reason": long, "message": long},
+    )
+    for uid in (long, "e1"):
+        found["metadata"]["ownerReferences"] = [{"kind": kind, "uid": uid, "controller": True}]
+        kept = Readers(Unreadable()).pod(found)
+        assert sum(map(len, _texts({} if kept is None else asdict(kept)))) < 2000
+        assert (kept is None) == (kind == KIND or uid == long)
+
+
 @pytest.mark.parametrize("name", CONFIG_MAPS)
 def test_what_is_kept_of_an_annotation_fills_no_log(name: str) -> None:
     for found in (
