@@ -117,6 +117,10 @@ test-upgrade: $(READY) java connectors ## helm upgrade and rollback with ten run
 test-scaling: $(READY) java connectors kafka-broker versitygw ## executors follow the load on a cluster, up and down, without a restart (ten minutes)
 	BUCKETINGEST_REQUIRE_CLUSTER=1 BUCKETINGEST_SCALING=1 $(BIN)/pytest tests/e2e/test_scaling.py $(PYTEST_ARGS)
 
+.PHONY: test-ipv6
+test-ipv6: $(READY) java connectors kafka-broker versitygw ## a pipeline on a cluster that has IPv6 addresses alone (minutes)
+	BUCKETINGEST_REQUIRE_CLUSTER=1 BUCKETINGEST_CLUSTER_IPV6=1 $(BIN)/pytest tests/e2e/test_ipv6.py $(PYTEST_ARGS)
+
 .PHONY: test-alerts
 test-alerts: $(READY) java connectors kafka-broker oracle prometheus ## every alert fires only when it should
 	$(BIN)/pytest tests/unit/monitoring tests/unit/drills tests/integration/drills tests/integration/monitoring/test_alerts.py $(PYTEST_ARGS)

@@ -15,6 +15,8 @@ from devservers.locations import cache_folder
 VARIABLE: Final = "BUCKETINGEST_CLUSTER"
 """Environment variable: name of the instance, by default `dev`."""
 NODE_NAME: Final = "node-1"
+IPV6_VARIABLE: Final = "BUCKETINGEST_CLUSTER_IPV6"
+"""Environment variable: if set, pods and services have IPv6 addresses and no others."""
 SLOTS: Final = 64
 
 
@@ -25,9 +27,13 @@ def cluster_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Addresses of one instance: a link between host and node, and networks of pods and services behind it."""
+    """Addresses of one instance: a link between host and node, and networks of pods and services behind it.
+
+    With `ipv6` all that is inside of the cluster has IPv6 addresses alone; this machine still reaches the node by IPv4.
+    """
 
     slot: int
+    ipv6: bool = False
 
     @property
     def host_ip(self) -> str:
@@ -45,19 +51,24 @@ class Network:
         return f"10.213.{self.slot}.0/30"
 
     @property
+    def cluster_ip(self) -> str:
+        """The node's address inside of the cluster."""
+        return f"fd00:213:{self.slot:x}::2" if self.ipv6 else self.node_ip
+
+    @property
     def pods(self) -> str:
         """Network of pods."""
-        return f"10.214.{self.slot}.0/24"
+        return f"fd00:214:{self.slot:x}::/112" if self.ipv6 else f"10.214.{self.slot}.0/24"
 
     @property
     def services(self) -> str:
         """Network of ClusterIPs."""
-        return f"10.215.{self.slot}.0/24"
+        return f"fd00:215:{self.slot:x}::/112" if self.ipv6 else f"10.215.{self.slot}.0/24"
 
     @property
     def api_service_ip(self) -> str:
         """ClusterIP of `kubernetes.default`."""
-        return f"10.215.{self.slot}.1"
+        return f"fd00:215:{self.slot:x}::1" if self.ipv6 else f"10.215.{self.slot}.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +80,12 @@ class Running:
     """Start time of the process in the kernel's ticks: a process id alone may be another's by now."""
     slot: int
     with_node: bool
+    ipv6: bool = False
 
     @property
     def network(self) -> Network:
         """Its addresses."""
-        return Network(self.slot)
+        return Network(self.slot, self.ipv6)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from devcluster.binaries import HELM, KUBE, REGISTRY, build
 from devcluster.commands import run, say, succeeds
 from devcluster.errors import ClusterError
 from devcluster.images import base as base_images
-from devcluster.instance import NODE_NAME, Instance, Network, Running, cluster_folder, start_time
+from devcluster.instance import IPV6_VARIABLE, NODE_NAME, Instance, Network, Running, cluster_folder, start_time
 from devcluster.node import cgroups, machine
 from devcluster.node.api import Api, wait_until
 from devcluster.node.networks import connect, disconnect, free_network
@@ -85,11 +86,12 @@ def down(instance: Instance) -> None:
 
 def certificates(network: Network) -> Path:
     """The folder of certificates for these addresses, made once."""
-    folder = cluster_folder() / "pki" / str(network.slot)
+    folder = cluster_folder() / "pki" / (f"{network.slot}-ipv6" if network.ipv6 else str(network.slot))
     if not folder.exists():
         unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
         shutil.rmtree(unfinished, ignore_errors=True)
-        run([_NODE_FILES / "pki.sh", unfinished, NODE_NAME, network.node_ip, network.api_service_ip])
+        names = [NODE_NAME, network.node_ip, network.api_service_ip, network.cluster_ip]
+        run([_NODE_FILES / "pki.sh", unfinished, *names])
         unfinished.rename(folder)
     return folder
 
@@ -109,7 +111,7 @@ def _start(instance: Instance, *, with_node: bool) -> Running:
     for folder in (instance.run / "log", instance.containerd_root, cluster_folder() / "registry"):
         folder.mkdir(parents=True, exist_ok=True)
     with _locked("network"):  # two instances must not take the same addresses
-        network = free_network()
+        network = replace(free_network(), ipv6=bool(os.environ.get(IPV6_VARIABLE)))
         connect(instance.namespace, network)
     pki = certificates(network)
     cgroups.make(instance.namespace)
@@ -119,7 +121,7 @@ def _start(instance: Instance, *, with_node: bool) -> Running:
     started = start_time(process.pid)
     if started is None:
         raise ClusterError(f"the node ended at once; see {instance.run / 'log'}")
-    running = Running(process.pid, started, network.slot, with_node)
+    running = Running(process.pid, started, network.slot, with_node, network.ipv6)
     instance.remember(running)
     api = Api(network.node_ip, pki)
     logs = instance.run / "log"
@@ -158,6 +160,8 @@ def _start_process(instance: Instance, network: Network, pki: Path, *, with_node
         "NODE_FILES": str(_NODE_FILES),
         "NODE_NAME": NODE_NAME,
         "NODE_IP": network.node_ip,
+        "CLUSTER_IP": network.cluster_ip,
+        "ANY_IP": "::" if network.ipv6 else "0.0.0.0",  # noqa: S104 - in a network namespace of its own
         "POD_CIDR": network.pods,
         "SERVICE_CIDR": network.services,
         "CGROUP": instance.namespace,

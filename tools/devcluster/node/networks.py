@@ -46,8 +46,12 @@ def connect(namespace: str, network: Network) -> None:
     run([*inside, "link", "set", "lo", "up"])
     run([*inside, "link", "set", node, "up"])
     run([*inside, "route", "add", "default", "via", network.host_ip])
+    if network.ipv6:
+        # Without `nodad` an address cannot be used for a second.
+        run([*ip, "addr", "add", f"{network.cluster_ip[:-1]}1/126", "dev", host, "nodad"])
+        run([*inside, "addr", "add", f"{network.cluster_ip}/126", "dev", node, "nodad"])
     for behind in (network.pods, network.services):
-        run([*ip, "route", "add", behind, "via", network.node_ip])
+        run([*ip, "route", "add", behind, "via", network.cluster_ip])
 
 
 def disconnect(namespace: str) -> None:

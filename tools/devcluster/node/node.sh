@@ -11,7 +11,7 @@ start() { # start NAME COMMAND...
 }
 
 hostname "$NODE_NAME"
-sysctl -qw net.ipv4.ip_forward=1 net.bridge.bridge-nf-call-iptables=1 2>&1
+sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.bridge.bridge-nf-call-ip6tables=1 net.bridge.bridge-nf-call-iptables=1 2>&1
 mkdir -p /var/log/containers /run/containerd /run/netns "$RUN"/{etcd,kubelet,pod-logs,cni/net.d,certs.d/localhost:5000}
 # Nothing of these may be seen by others on the machine, or stay.
 for folder in /var/log/containers /run/containerd /run/netns "$RUN/etcd"; do
@@ -29,8 +29,8 @@ loopback=http://127.0.0.1
 start etcd "$BIN/etcd" --data-dir "$RUN/etcd/data" --listen-client-urls $loopback:2379 --advertise-client-urls $loopback:2379 \
   --listen-peer-urls $loopback:2380 --initial-advertise-peer-urls $loopback:2380 --initial-cluster default=$loopback:2380 \
   --unsafe-no-fsync
-start kube-apiserver "$BIN/kube-apiserver" --etcd-servers=$loopback:2379 --advertise-address="$NODE_IP" \
-  --bind-address=0.0.0.0 --secure-port=6443 --service-cluster-ip-range="$SERVICE_CIDR" --client-ca-file="$PKI/ca.crt" \
+start kube-apiserver "$BIN/kube-apiserver" --etcd-servers=$loopback:2379 --advertise-address="$CLUSTER_IP" \
+  --bind-address="$ANY_IP" --secure-port=6443 --service-cluster-ip-range="$SERVICE_CIDR" --client-ca-file="$PKI/ca.crt" \
   --tls-cert-file="$PKI/apiserver.crt" --tls-private-key-file="$PKI/apiserver.key" \
   --service-account-key-file="$PKI/sa.pub" --service-account-signing-key-file="$PKI/sa.key" \
   --service-account-issuer=https://kubernetes.default.svc.cluster.local --authorization-mode=Node,RBAC \
@@ -67,7 +67,7 @@ END
 {"cniVersion": "0.4.0", "name": "devcluster", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipMasq": false,
    "ipam": {"type": "host-local", "dataDir": "$RUN/cni/ipam", "ranges": [[{"subnet": "$POD_CIDR"}]],
-            "routes": [{"dst": "0.0.0.0/0"}]}},
+            "routes": [{"dst": "$ANY_IP/0"}]}},
   {"type": "portmap", "capabilities": {"portMappings": true}}]}
 END
   printf 'server = "http://%s:5000"\n[host."http://%s:5000"]\n  capabilities = ["pull", "resolve"]\n' "$NODE_IP" "$NODE_IP" \
@@ -109,7 +109,8 @@ authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {c
 authorization: {mode: Webhook}
 tlsCertFile: $PKI/kubelet-serving.crt
 tlsPrivateKeyFile: $PKI/kubelet-serving.key
-clusterDNS: [$NODE_IP]
+address: "$ANY_IP"
+clusterDNS: ["$CLUSTER_IP"]
 clusterDomain: cluster.local
 resolvConf: $RUN/resolv.conf
 podLogsDir: $RUN/pod-logs
@@ -121,20 +122,20 @@ syncFrequency: 10s
 registerNode: true
 END
   start kubelet "$BIN/kubelet" --config="$RUN/kubelet.yaml" --kubeconfig="$PKI/kubelet.kubeconfig" --root-dir="$RUN/kubelet" \
-    --hostname-override="$NODE_NAME" --node-ip="$NODE_IP" --v=2
+    --hostname-override="$NODE_NAME" --node-ip="$CLUSTER_IP" --v=2
   cat >"$RUN/proxy.yaml" <<END
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: iptables
 clientConnection: {kubeconfig: $PKI/proxy.kubeconfig}
 hostnameOverride: $NODE_NAME
-clusterCIDR: $POD_CIDR
+clusterCIDR: "$POD_CIDR"
 metricsBindAddress: 127.0.0.1:10249
 healthzBindAddress: 127.0.0.1:10256
 conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 END
   start kube-proxy "$BIN/kube-proxy" --config="$RUN/proxy.yaml"
-  sed "s#@NODE_IP@#$NODE_IP#; s#@KUBECONFIG@#$PKI/admin.kubeconfig#" "$NODE_FILES/Corefile" >"$RUN/Corefile"
+  sed "s#@NODE_IP@#$CLUSTER_IP#; s#@KUBECONFIG@#$PKI/admin.kubeconfig#" "$NODE_FILES/Corefile" >"$RUN/Corefile"
   start coredns "$BIN/coredns" -conf "$RUN/Corefile"
 fi
 
