@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bucketingest.hudi.naming import OWN_DIRECTORY
+from bucketingest.spec.quantity import parse_quantity
 from devcluster.cluster import Cluster
 from devcluster.release import helm
 from devservers.certificates import Authority
 from devservers.kafka import KafkaBroker
 from devservers.s3 import S3Server
-from support.cluster.faults import kill_first_process, stop_processes
+from support.cluster.faults import kill_first_process, resident_bytes, stop_processes
 from support.cluster.kube import Kube, Manifest, outline
 from support.cluster.pipeline import UID_LABEL, Pipeline
 from support.cluster.strangers import FILE_IN_POD, secret_of, strangers
@@ -259,11 +260,21 @@ def test_the_second_resource_on_a_table_waits_and_names_the_first(on_volume: New
     first, second = on_volume("first", "shared"), on_volume("second", "shared")
     first.load(seed=5)
     applied = time.time()
-    kube.apply(first.manifest())
+    kube.apply(first.manifest({"spark": {"executor": {"instances": 0}}}))
     first.wait("first has a driver", first.drivers)
     kube.apply(second.manifest())
     said = second.wait_for_condition("Ready", "False", "TableTaken")
     assert "ingest/first" in said["message"]
-    first.wait_for_commit(applied, "apply")
+    first.wait_for_commit(applied, "apply, without executors")
     assert not second.drivers()
+
+    # It does all in one pod, which has no rights, and is healed as others are.
+    (driver,) = kube.pods(first.namespace, {UID_LABEL: (first.get() or {})["metadata"]["uid"]})
+    assert not driver["spec"]["automountServiceAccountToken"]
+    kill_first_process(driver)
+    first.wait_for_commit_of(2, "SIGKILL, without executors")
+    limit = parse_quantity(driver["spec"]["containers"][0]["resources"]["limits"]["memory"])
+    used = resident_bytes(first.drivers()[-1])
+    assert used < limit
+    first.took["MiB of memory that the pod without executors uses"] = used // 2**20
     first.judge()

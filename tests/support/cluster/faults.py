@@ -1,4 +1,4 @@
-"""Faults of processes in pods. On the embedded node their processes are this machine's, and any signal can be sent."""
+"""Faults of processes in pods, and what they use. On the embedded node they are this machine's processes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ def kill_first_process(pod: Manifest) -> None:
     """SIGKILL to process 1 of the pod's container, which ends the container. Raises NoProcessError."""
     # The container's oldest process is its first; the pause container has a cgroup of its own.
     os.kill(processes(pod)[0], signal.SIGKILL)
+
+
+def resident_bytes(pod: Manifest) -> int:
+    """Memory of all processes of the pod's container, what they share divided among them. Raises NoProcessError."""
+    texts = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in processes(pod)]
+    return sum(int(line.split()[1]) * 1024 for text in texts for line in text.splitlines() if line.startswith("Pss:"))
 
 
 def stop_processes(pod: Manifest) -> None:

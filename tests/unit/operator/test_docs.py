@@ -10,6 +10,7 @@ import pytest
 from bucketingest_operator.decide.failures import Failure
 from bucketingest_operator.decide.status import ALL_CONDITIONS
 from bucketingest_operator.main import _parser
+from bucketingest_operator.metrics.resource_metrics import PHASES
 from support.cluster import rights
 from support.monitoring.exported import operator_families
 
@@ -36,6 +37,15 @@ def test_every_metric_that_is_described_exists() -> None:
 @pytest.mark.parametrize("word", [*(each.value for each in Failure), *ALL_CONDITIONS])
 def test_every_failure_and_condition_is_described(word: str) -> None:
     assert f"`{word}`" in TEXT
+
+
+def test_the_script_for_argo_cd_names_conditions_and_phases_that_exist() -> None:
+    script = TEXT.partition("```lua")[2].partition("```")[0]
+    assert set(re.findall(r'(?:is|said)\("(\w+)"|found\["(\w+)"', script)) <= {
+        pair for each in ALL_CONDITIONS for pair in ((each, ""), ("", each))
+    }
+    assert set(re.findall(r'phase == "(\w+)"', script)) <= set(PHASES)
+    assert "Stalled" in script
 
 
 def test_every_option_is_described() -> None:

@@ -121,6 +121,10 @@ def test_suspended_means_no_driver_and_resumed_means_a_new_attempt() -> None:
     seen = after(ended("Suspended", 100), wanted=wanted)
     plan = reconcile(seen)
     assert plan.status.phase == "Suspended"
+    # So Flux and `helm --wait` take it for done.
+    said = {kind: condition(plan, kind).status for kind in ("Ready", "Reconciling", "Stalled")}
+    assert said == {"Ready": "True", "Reconciling": "False", "Stalled": "False"}
+    assert plan.status.observed_generation == seen.resource.generation
     assert "StartAttempt" not in kinds(plan)
     assert "StartAttempt" in kinds(reconcile(after(seen, wanted=bucket_ingest(), status=plan.status)))
 
