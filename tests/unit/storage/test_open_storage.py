@@ -10,11 +10,12 @@ import pytest
 from obstore.exceptions import GenericError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from bucketingest.storage import InvalidLocation, PathRoom, StorageError, open_storage, path_room
+from bucketingest.storage import InvalidLocation, NotFound, PathRoom, StorageError, open_storage, path_room
 from bucketingest.storage.limits import Use
 from bucketingest.storage.locations import CloudLocation
 from bucketingest.storage.remote.failures import Secrets, translated
 from bucketingest.storage.remote.object_storage import ObjectStorage
+from support.http_fake import FakeHandler, FakeServer
 from support.storage.scripted_s3 import scripted_s3
 
 SECRET = "wJalrXUtnFEMIsecret"
@@ -234,3 +235,23 @@ def test_a_service_for_credentials_that_is_away_is_an_outage_and_its_refusal_is_
     error = translated("s3://lake/orders", "get", GenericError(text), Secrets())
     assert error.exit_code == kind
     assert kind == 7 or "does not answer" in str(error)
+
+
+def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Proxy(FakeHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.answer(404, b"")
+
+    with FakeServer(Proxy) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        storage = open_storage(
+            "s3://lake/orders", {**S3_OPTIONS, "endpoint": "http://s3.invalid", "allow_http": "true"}
+        )
+        with pytest.raises(NotFound):
+            storage.get("x")
+    assert asked == ["http://s3.invalid/lake/orders/x"]

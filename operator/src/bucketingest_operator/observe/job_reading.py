@@ -106,4 +106,6 @@ def _with_end(job: JobSeen, pod: PodSeen | None) -> RollbackJob:
     if pod is None:
         return RollbackJob(job.attempt, job.state, job.terminating, message=job.message)
     message = pod.report.message if pod.report is not None else pod.message or job.message
-    return RollbackJob(job.attempt, job.state, job.terminating, pod.exit_code, message)
+    # A mesh may keep the pod, and so the Job, for ever.
+    state = JobState.SUCCEEDED if pod.exit_code == 0 else job.state
+    return RollbackJob(job.attempt, state, job.terminating, pod.exit_code, message)

@@ -56,6 +56,8 @@ def preflight_jobs(jobs: Iterable[PreflightSeen], pods: Iterable[PodSeen], now: 
 def _with_pod(job: PreflightJob, pod: PodSeen | None, now: datetime) -> PreflightJob:
     if pod is None:
         return job
+    if job.state is JobState.RUNNING and pod.exit_code is not None:  # a mesh may keep the pod; it is tried once
+        job = replace(job, state=JobState.FAILED if pod.exit_code else JobState.SUCCEEDED)
     if job.state is JobState.RUNNING and pod.reason is PodReason.NONE and waits_for_volumes(pod, now):
         message = "Its node has not set up its volumes: does each Secret that it mounts exist?"
         return replace(job, waiting=PodReason.CONFIG, message=message)

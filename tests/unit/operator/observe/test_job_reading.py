@@ -67,6 +67,13 @@ def test_the_last_pod_of_a_job_says_how_it_ended() -> None:
     assert (found.exit_code, found.message, found.state) == (7, "Denied.", JobState.FAILED)
 
 
+def test_a_job_whose_container_is_done_has_ended_though_a_mesh_keeps_its_pod() -> None:
+    (found,) = rollback_jobs([job()], [pod(3, 7), pod(4, 0)])
+    assert found.state is JobState.SUCCEEDED
+    (found,) = rollback_jobs([job()], [pod(3, 7), pod(5, None)])
+    assert found.state is JobState.RUNNING, "another pod may follow one that failed"
+
+
 def test_a_job_without_pods_says_what_kubernetes_says() -> None:
     failed = job({"type": "Failed", "status": "True", "message": "backoff limit"})
     (found,) = rollback_jobs([failed], [])

@@ -89,6 +89,12 @@ def test_the_newest_pod_says_why_it_waits_or_how_it_ended() -> None:
     assert job.report is None
 
 
+@pytest.mark.parametrize(("code", "state"), [(0, JobState.SUCCEEDED), (15, JobState.FAILED), (None, JobState.RUNNING)])
+def test_it_has_ended_with_its_container_though_a_mesh_keeps_the_pod(code: int | None, state: JobState) -> None:
+    (job,) = preflight_jobs([seen()], [pod(exit_code=code)], NOW)
+    assert job.state is state
+
+
 def test_a_pod_whose_volumes_never_come_lacks_a_secret() -> None:
     waits = pod(mounting_since=NOW - MOUNT_PATIENCE - timedelta(seconds=1))
     (job,) = preflight_jobs([seen()], [waits], NOW)
