@@ -50,6 +50,9 @@ WORKERS: Final = 48
 """Passes at the same time. They mostly wait for the API server."""
 POLLERS: Final = 64
 """Drivers that are asked at the same time."""
+AT_ONCE_MIN: Final = 4
+LATE_SECONDS: Final = 1.0
+PACE_SECONDS: Final = 1.0
 POLL_SECONDS: Final = 3.0
 """A pass waits so long for the driver's answer, which causes one, before it decides without."""
 PASS_SECONDS: Final = 60.0
@@ -134,6 +137,7 @@ class Passes:
         self.actor: Actor | None = None
         """Carries out plans; set before the first pass."""
         self.budget = RestartBudget(restarts_max, queue.add, lambda: inventory.namespaces)
+        self._at_once = max(WORKERS, POLLERS)
         self._busy = 0
         self._quiet = asyncio.Event()
         self._draining = False
@@ -158,9 +162,19 @@ class Passes:
         self._queue.discard(uid)
         self._polls.discard(uid)
 
-    async def poll(self) -> None:
-        """Ask drivers that are due, one after the other, forever: no pass waits for an answer."""
+    def pace(self, late: float) -> None:
+        """Choose how many workers go on, by how many seconds the event loop was late. With little processor time many
+        of them leave none for the lease: a leader that loses it again and again gets nothing done.
+        """
+        change = self._at_once // 2 if late > LATE_SECONDS else self._at_once + AT_ONCE_MIN
+        self._at_once = min(max(AT_ONCE_MIN, change), max(WORKERS, POLLERS))
+
+    async def poll(self, number: int = 0) -> None:
+        """Ask drivers that are due, one after the other, forever: no pass waits for one. `number` as in `work`."""
         while True:
+            if number >= self._at_once:
+                await asyncio.sleep(PACE_SECONDS)
+                continue
             uid = await self._polls.take()
             try:
                 resource, memory = self._inventory.get(uid), self._memories.get(uid)
@@ -174,9 +188,12 @@ class Passes:
             finally:
                 self._polls.done(uid)
 
-    async def work(self) -> None:
-        """Make passes, one after the other, forever."""
+    async def work(self, number: int = 0) -> None:
+        """Make passes, one after the other, forever. The worker with the highest `number` rests first."""
         while True:
+            if number >= self._at_once:
+                await asyncio.sleep(PACE_SECONDS)
+                continue
             uid = await self._queue.take()
             self._busy += 1
             try:

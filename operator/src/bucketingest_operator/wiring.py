@@ -34,7 +34,7 @@ from bucketingest_operator.observe.observe import Copies, Observer
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient
 from bucketingest_operator.observe.readers import Readers, Unreadable
-from bucketingest_operator.passes import POLLERS, WORKERS, Passes, PassMetrics
+from bucketingest_operator.passes import PACE_SECONDS, POLLERS, WORKERS, Passes, PassMetrics
 from bucketingest_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Operator:
         ]
         workers: list[asyncio.Task[Any]] = []
         stopping = asyncio.create_task(self._stopping.wait())
-        parts += [asyncio.create_task(each) for each in (self._watch(api), self._sweep(api), self._pulse())]
+        parts += [asyncio.create_task(each) for each in (self._watch(api), self._sweep(api), self._pulse(passes))]
         starting = asyncio.create_task(self._synced())
         try:
             done, _ = await asyncio.wait([*parts, stopping, starting], return_when=asyncio.FIRST_COMPLETED)
@@ -151,8 +151,8 @@ class Operator:
                 starting.result()
                 parts.append(asyncio.create_task(leadership.run()))
                 workers.append(asyncio.create_task(claims.run(lambda: leadership.held)))
-                workers += [asyncio.create_task(passes.work()) for _ in range(WORKERS)]
-                workers += [asyncio.create_task(passes.poll()) for _ in range(POLLERS)]
+                workers += [asyncio.create_task(passes.work(number)) for number in range(WORKERS)]
+                workers += [asyncio.create_task(passes.poll(number)) for number in range(POLLERS)]
                 if self._options.webhook is not None:
                     judge = Admission(self._inventory, self._options.settings).why_refused
                     parts.append(asyncio.create_task(serve(self._options.webhook, judge)))
@@ -254,10 +254,11 @@ class Operator:
             for mirror in copies.mirrors():
                 await mirror.synced.wait()
 
-    async def _pulse(self) -> None:
+    async def _pulse(self, passes: Passes) -> None:
         while True:
             self._beat = time.monotonic()
-            await asyncio.sleep(5)
+            await asyncio.sleep(PACE_SECONDS)
+            passes.pace(time.monotonic() - self._beat - PACE_SECONDS)
 
     async def _watch(self, api: Api) -> None:
         """Let Kopf watch, forever: it ends when the API server fails for longer than it waits, or the CRD is away.

@@ -24,7 +24,7 @@ from bucketingest_operator.observe.ownership import Controller
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
 from bucketingest_operator.observe.readers import Readers, Unreadable
-from bucketingest_operator.passes import POLLERS, WORKERS, Memory, Passes, PassMetrics
+from bucketingest_operator.passes import AT_ONCE_MIN, POLLERS, WORKERS, Memory, Passes, PassMetrics
 from bucketingest_operator.resource import FINALIZER
 from bucketingest_operator.work_queue import WorkQueue
 from support.operator.observations import NOW, bucket_ingest
@@ -246,6 +246,51 @@ def test_drivers_that_accept_and_never_answer_do_not_delay_the_restart_of_anothe
             await asyncio.gather(*workers, return_exceptions=True)
         silent.close()
         assert recorder.asked_before <= 2 * POLLERS, "the victim waited for drivers of another tenant"
+
+    asyncio.run(run())
+
+
+def test_an_event_loop_that_is_late_gets_fewer_passes_so_that_the_lease_is_renewed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(passes_module, "PACE_SECONDS", 0.001)
+
+    async def run() -> None:
+        queue = WorkQueue()
+        inventory = Inventory(queue.add, lambda _uid: None)
+        running, goes_on = 0, asyncio.Event()
+
+        async def observe(*_: object, **__: object) -> None:
+            nonlocal running
+            running += 1
+            await goes_on.wait()
+            running -= 1
+            raise NotLeader("that is enough")
+
+        async def settled() -> int:
+            for _ in range(100):
+                await asyncio.sleep(0.001)
+            return running
+
+        observer = cast(Observer, SimpleNamespace(must_ask=lambda *_: False, observe=observe))
+        metrics = PassMetrics(lambda _seconds: None, lambda: None)
+        api = cast(Api, _NoObjects())
+        passes = Passes(api, inventory, observer, queue, acts_in=lambda _: True, metrics=metrics, restarts_max=10)
+        for _ in range(10):
+            passes.pace(9.0)
+        workers = [asyncio.create_task(passes.work(number)) for number in range(WORKERS)]
+        for number in range(2 * WORKERS):
+            inventory.take(_body(f"u{number}", "ingest"))
+        assert await settled() == AT_ONCE_MIN
+        passes.pace(0.0)
+        assert await settled() == 2 * AT_ONCE_MIN
+        for _ in range(WORKERS):
+            passes.pace(0.0)
+        assert await settled() == WORKERS
+        goes_on.set()
+        for each in workers:
+            each.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
 
     asyncio.run(run())
 
