@@ -10,6 +10,7 @@ import pytest
 
 from bucketingest.spec.job_report import LagReport, ProgressReport, TableReport, TablesReport
 from bucketingest.spec.status import Condition, Status
+from bucketingest.stream.report.endpoints import Answer
 from bucketingest_operator.decide.permission import forbidden, may_write
 from bucketingest_operator.decide.plan import CreateRollback
 from bucketingest_operator.decide.reconcile import reconcile
@@ -18,6 +19,7 @@ from bucketingest_operator.manifests.attempt_objects import Manifests
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.spark_conf import executor_overhead_mib
 from bucketingest_operator.observation import Contact, Observation
+from bucketingest_operator.observe.progress_client import MAX_BYTES
 from bucketingest_operator.observe.resource_reading import table_of
 from support.operator.observations import NOW, UID, bucket_ingest, commit, input_of, report, resource, well
 from support.operator.plans import condition, events, kinds
@@ -186,6 +188,13 @@ def test_what_the_status_holds_of_tables_is_bounded_and_times_in_reasons_write_n
     another = Draft(before, 1, NOW)
     another.take_report(report(tables=tables(*(table(f"topic-{n}", reason="refused") for n in range(10)), known=999)))
     assert "refused" in condition_of(another.status()).message
+
+
+def test_the_operator_reads_the_answer_of_a_driver_whose_tables_all_have_long_reasons() -> None:
+    path = "s3://lake/" + "x" * 1014
+    worst = [table("t" * 249, reason="ä" * 90_000).model_copy(update={"table": path}) for _ in range(10)]
+    said = report(tables=tables(*worst, known=1000))
+    assert len(Answer.of(said.model_dump(mode="json", by_alias=True)).body) < MAX_BYTES
 
 
 def condition_of(status: Status) -> Condition:

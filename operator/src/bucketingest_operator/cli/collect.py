@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from bucketingest.exit_codes import ExitCode
 from bucketingest.redaction import Redactor, without_secrets
+from bucketingest.spec.fields.tables import PLACEHOLDER, TOPIC
 from bucketingest.spec.reading.json_text import parse_json
 from bucketingest_operator.cli.bundle import DECISIONS, BundleWriter
 from bucketingest_operator.cli.cluster import Cluster
@@ -34,11 +35,22 @@ _LOG_LINES: Final = 5000
 _LOG_BYTES: Final = 16 * 1024 * 1024
 _OPERATOR_LOG_BYTES: Final = 256 * 1024 * 1024
 _PODS_MAX: Final = 40
+_TABLES_MAX: Final = 3
 _INSPECT_SECONDS: Final = 90.0
 _INSPECT_BYTES: Final = 8 * 1024 * 1024
 _PROGRESS_BYTES: Final = 64 * 1024
 
 _redact: Final = Redactor()
+
+
+def _tables(resource: Object) -> dict[str, str]:
+    """Paths of the tables that are inspected, by the name of their part. Of many tables the first in need."""
+    path, status = str(resource["spec"]["table"]["path"]), resource.get("status") or {}
+    if PLACEHOLDER not in path:
+        return {"timeline": path}
+    worst = (str(each.get("topic")) for each in (status.get("tables") or {}).get("worst") or ())
+    topics = [topic for topic in worst if TOPIC.fullmatch(topic)][:_TABLES_MAX]
+    return {f"timeline-{topic}": path.replace(PLACEHOLDER, topic) for topic in topics}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +99,12 @@ class Collector:
         if driver is None:
             bundle.missing["progress.json, timeline.txt"] = "no driver pod is running"
         else:
-            self._ask(driver, str(resource["spec"]["table"]["path"]))
+            self._ask(driver, _tables(resource))
         with self._noting(DECISIONS):
             self._report("the operator's decisions")
             self._decisions()
 
-    def _ask(self, driver: Object, table: str) -> None:
+    def _ask(self, driver: Object, tables: dict[str, str]) -> None:
         """What only the driver's container says. If no command can be run in it, that is noted once."""
         table_parts = "timeline.txt, timeline.json"
         asked = f"progress.json, {table_parts}"
@@ -100,7 +112,8 @@ class Collector:
             self._progress(driver)
             asked = table_parts
             if self._wanted.timeline:
-                self._timeline(driver, table)
+                for name, table in tables.items():
+                    self._timeline(driver, name, table)
         except ContainerUnreachable as error:
             self._bundle.missing[asked] = _redact(str(error))
 
@@ -160,14 +173,14 @@ class Collector:
                 report = parse_json(self._run(pod, _ASK_PROGRESS, _PROGRESS_BYTES))
             self._bundle.add_json("progress.json", without_secrets(report, _redact))
 
-    def _timeline(self, pod: Object, table: str) -> None:
+    def _timeline(self, pod: Object, name: str, table: str) -> None:
         """The table as `bucketingest inspect` shows it, run in the driver's container, which has the credentials."""
         self._report("timeline of the table")
-        with self._noting("timeline.txt"):
-            self._bundle.add("timeline.txt", strip_text(self._run(pod, ["inspect", table], _INSPECT_BYTES)))
-        with self._noting("timeline.json"):
+        with self._noting(f"{name}.txt"):
+            self._bundle.add(f"{name}.txt", strip_text(self._run(pod, ["inspect", table], _INSPECT_BYTES)))
+        with self._noting(f"{name}.json"):
             report = parse_json(self._run(pod, ["inspect", table, "--json"], _INSPECT_BYTES))
-            self._bundle.add_json("timeline.json", without_secrets(report, _redact))
+            self._bundle.add_json(f"{name}.json", without_secrets(report, _redact))
 
     def _run(self, pod: Object, arguments: list[str], bytes_max: int) -> str:
         # Only the job may write the container's termination message.

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final
 
 from bucketingest.cli.errors import BadOption
-from bucketingest.spec.fields.tables import PLACEHOLDER
+from bucketingest.spec.fields.tables import PLACEHOLDER, TOPIC
 from bucketingest.spec.many_tables import table_resource
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.reading.load import load_file
 from bucketingest.storage import open_storage
 
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NAMED_MAX: Final = 10
 
 
@@ -38,7 +36,7 @@ def _path(path: str, topic: str | None) -> str:
         raise BadOption(f"{path} is the path of many tables: name one by --topic{_choice(path)}")
     if topic is not None and PLACEHOLDER not in path:
         raise BadOption(f"--topic: {path} is the path of one table: leave the option out")
-    if topic is not None and not _TOPIC.fullmatch(topic):
+    if topic is not None and not TOPIC.fullmatch(topic):
         raise BadOption(f"--topic: {topic!r} is no name of a topic: letters, digits, '.', '_' and '-'")
     return path if topic is None else path.replace(PLACEHOLDER, topic)
 
@@ -50,6 +48,6 @@ def _choice(path: str) -> str:
     end = rest.partition("/")[0]
     names = [each.rpartition("/")[2] for each in open_storage(folder).list_level().directories]
     topics = [name.removeprefix(start).removesuffix(end) for name in names if name.startswith(start)]
-    found = sorted({each for each in topics if not each.endswith("_dead_letters") and _TOPIC.fullmatch(each)})
+    found = sorted({each for each in topics if not each.endswith("_dead_letters") and TOPIC.fullmatch(each)})
     more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
     return f"; in {folder} are {', '.join(found[:_NAMED_MAX])}{more}" if found else ""

@@ -21,6 +21,8 @@ _COUNT_MAX: Final = 2**53
 _SECONDS_MAX: Final = 1e10
 """Three centuries: added to any time of now, it is still a time."""
 _TEXT_MAX: Final = 4096
+_REASON_MAX: Final = 512
+"""Of each of ten tables: the operator reads 64 KiB of an answer."""
 _WORD_MAX: Final = 64
 LISTED_MAX: Final = 10
 """Pins and damaged files that are named one by one: the answer has a limit."""
@@ -45,6 +47,7 @@ _Number = Annotated[float, BeforeValidator(_from_zero), Field(le=_COUNT_MAX, all
 _Seconds = Annotated[float, BeforeValidator(_from_zero), Field(le=_SECONDS_MAX, allow_inf_nan=False)]
 _Text = Annotated[str, AfterValidator(lambda text: plain(text[:_TEXT_MAX]))]
 _Word = Annotated[str, AfterValidator(lambda text: plain(text[:_WORD_MAX]))]
+_Reason = Annotated[str, AfterValidator(lambda text: plain(text[:_REASON_MAX]))]
 _Time = Annotated[AwareDatetime, AfterValidator(_within_years)]
 
 
@@ -265,7 +268,7 @@ class TableReport(_Report):
         description="parked: an error keeps it from being written, and it is tried again; the others go on. gone: "
         "Kafka has the topic no more; the table stays as it is."
     )
-    reason: _Text | None = Field(default=None, description="Why it is parked.")
+    reason: _Reason | None = Field(default=None, description="Why it is parked.")
     failures: _Count = Field(default=0, description="Tries that failed, in a row.")
     again_seconds: _Seconds | None = Field(default=None, description="Until it is tried again.")
     lag: LagReport

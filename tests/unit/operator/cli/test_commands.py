@@ -147,6 +147,19 @@ def test_a_bundle_has_all_that_explains_a_pipeline_and_no_secret(
     assert TOKEN not in whole
 
 
+def test_of_many_tables_the_first_in_need_are_inspected(
+    full: ApiServer, in_the_pod: list[list[str]], tmp_path: Path
+) -> None:
+    found: dict[str, Any] = full.answers[f"{RESOURCES}/orders"]
+    found["spec"]["table"]["path"] = "s3://lake/{topic}"
+    worst = ["../../other", "--all", "shop.a", "shop.b", "shop.c"]
+    found["status"]["tables"] = {"worst": [{"topic": topic, "state": "parked"} for topic in worst]}
+    commands.diagnose("orders", output=tmp_path / "b.tar.gz")
+    inspected = [command[command.index("inspect") + 1] for command in in_the_pod if "--json" in command]
+    assert inspected == ["s3://lake/--all", "s3://lake/shop.a", "s3://lake/shop.b"]
+    assert "timeline-shop.b.txt" in unpacked(tmp_path / "b.tar.gz")
+
+
 def test_what_is_run_in_the_drivers_container_leaves_no_termination_message_there(
     full: ApiServer, in_the_pod: list[list[str]], tmp_path: Path
 ) -> None:

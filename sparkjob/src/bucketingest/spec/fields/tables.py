@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -14,6 +15,8 @@ from bucketingest.spec.scalars import BytesText, Column, Whole
 
 PLACEHOLDER: Final = "{topic}"
 """Stands for the topic in `table.path`, `table.name`, `table.pipeline` and `errors.deadLetterPath`."""
+TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+"""A name that Kafka takes for a topic."""
 
 
 class TableOverride(SpecModel):
