@@ -212,8 +212,8 @@ CONDITIONS: Final = {
     ),
     "TablesHealthy": Drill(
         "tables that cannot be written, beside others that can",
-        "unit/operator/test_many_tables.py::test_parked_tables_are_in_the_status_and_the_resource_stays_ready",
-        '("False", "TablesParked")',
+        "integration/operator/test_many_tables.py::test_a_resource_with_many_tables_runs_and_says_which_are_parked",
+        '"TablesHealthy", "False", "TablesParked"',
     ),
     "ServicesHealthy": Drill(
         "a quota refuses the Job that merges",
