@@ -51,8 +51,10 @@ class StoredObject:
 class Watch(Protocol):
     """Judges single changes."""
 
-    def before(self, what: str, path: str, by: str, looked: int) -> None:
-        """A change is about to happen. `looked`: the step at which its actor had last listed the timeline."""
+    def before(self, what: str, path: str, by: str, looked: int, asked: int) -> None:
+        """A change is about to happen. `looked`: the step at which its actor had last listed the timeline; `asked`: of
+        its call before this one.
+        """
         ...
 
     def created(self, path: str) -> None:

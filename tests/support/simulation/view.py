@@ -168,9 +168,9 @@ class View:
             self._fail(what, path, "unavailable")
 
     def _change(self, what: str, path: str, effect: Callable[[], None]) -> None:
-        world, chances, looked = self._world, self._world.chances, self._actor.looked
+        world, chances, looked, asked = self._world, self._world.chances, self._actor.looked, self._actor.asked
         if self._objects.watch is not None:
-            effect = partial(self._watched, self._objects.watch, what, path, effect, looked)
+            effect = partial(self._watched, self._objects.watch, what, path, effect, (looked, asked))
         if world.outlived:
             self._outlive(what, path, effect)
         if self._outlasting is not None and self._outlasting.hits(world, self._actor, what, path):
@@ -201,8 +201,8 @@ class View:
             self._fail(what, path, "timed out")
         self._do(what, path, effect)
 
-    def _watched(self, watch: Watch, what: str, path: str, effect: Callable[[], None], looked: int) -> None:
-        watch.before(what, path, self._actor.name, looked)
+    def _watched(self, watch: Watch, what: str, path: str, effect: Callable[[], None], steps: tuple[int, int]) -> None:
+        watch.before(what, path, self._actor.name, *steps)
         effect()
 
     def _hit(self, what: str, path: str, effect: Callable[[], None]) -> None:

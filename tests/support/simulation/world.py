@@ -74,6 +74,8 @@ class Actor:
     atomic: int = 0
     looked: int = -1
     """Step of its last listing of the timeline."""
+    asked: int = -1
+    """Step of its last storage call."""
     waits_for: Callable[[], bool] | None = None
     """It stands still until then, however long that lasts."""
     has_sent: bool = False
@@ -208,6 +210,7 @@ class World:
         if self._late:
             self.land_late()
         if actor.atomic:
+            actor.asked = self.steps
             return
         if self.chances.stall and self.faults_left > 0 and self.rng.random() < self.chances.stall:
             self.faults_left -= 1
@@ -217,6 +220,7 @@ class World:
             actor.baton.acquire()
             if actor.doomed:
                 raise Killed
+        actor.asked = self.steps
 
     def dangerous(self, actor: Actor, path: str, *, very: bool = False) -> None:
         """The actor did something after which much can go wrong: others are likely to have their turn now."""

@@ -33,12 +33,12 @@ class Counting(PassingStorage):
 class Task:
     """A task with a plan, its look, and clocks that a test moves."""
 
-    def __init__(self, *, started: datetime = MADE_AT) -> None:
+    def __init__(self, *, started: datetime = MADE_AT, sequence: int = 1) -> None:
         self.storage = Counting(open_storage(f"memory://{uuid.uuid4()}"))
         self.journal = Journal(self.storage, PIPELINE)
         self.journal.claim(INSTANT, INTENT)
         self.seconds = 100.0
-        plan = write_plan(made_at=MADE_AT)
+        plan = write_plan(made_at=MADE_AT, sequence=sequence)
         self.look = InstantLook(plan, self.storage, lambda: started, lambda: self.seconds)
 
     def wait(self, time: timedelta) -> None:
@@ -63,6 +63,16 @@ def test_a_task_that_was_paused_until_its_instant_had_ended_changes_nothing(end:
         task.journal.forget([INSTANT])
     task.wait(LOOK_MAX)
     with pytest.raises(InstantAborted, match=f"instant {INSTANT} was decided while this task was paused"):
+        task.look.renew()
+
+
+def test_a_driver_that_was_paused_before_the_intent_of_a_forgotten_instant_gets_no_file_written() -> None:
+    """The intent that it then creates is the only one there is."""
+    task = Task(sequence=2)
+    task.journal.forget([INSTANT])
+    task.journal.put_intent(INSTANT, 2, INTENT)
+    task.wait(LOOK_MAX)
+    with pytest.raises(InstantAborted):
         task.look.renew()
 
 

@@ -112,6 +112,8 @@ class InstantCoordinator:
 
     def start(self) -> Start:
         """Finish what earlier attempts left open, and return where reading the source continues."""
+        if (letters := self._identity.dead_letters) is not None:
+            self._journal.keep_letters_place(letters.url)
         has_state = self._writer.groups.state is not None
         self._writer.after = settle_others(self._storage, self._identity, self._claimant, has_state=has_state)
         start = self._recover()

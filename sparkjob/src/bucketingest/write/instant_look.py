@@ -74,9 +74,8 @@ class InstantLook:
         if self._look.is_fresh:
             return
         look, plan = Look(self._forward), self._plan
-        intent, decision = (
-            instant_path(plan.pipeline, plan.instant_time, name) for name in (f"intent/{plan.sequence}", "decision")
-        )
+        # A driver that was paused may have made the later ones anew, when the instant was forgotten.
+        intent, decision = (instant_path(plan.pipeline, plan.instant_time, name) for name in ("intent/1", "decision"))
         if self._storage.exists(decision) or not self._storage.exists(intent):
             raise InstantAborted(
                 f"{self._storage.url}: instant {plan.instant_time} was decided while this task was paused: it writes "

@@ -98,6 +98,30 @@ def test_letters_of_instants_after_a_hole_are_withdrawn_too_and_those_before_it_
     assert len(table.published_letters()) == 3
 
 
+def test_letters_in_an_earlier_place_are_withdrawn_though_the_journal_has_forgotten_their_instants(
+    table: TestTable,
+) -> None:
+    """A writer without the table's lock may roll back, or leave out of a plan, what is hours old."""
+    attempt = table.attempt()
+    for start in range(0, 6, 2):
+        attempt.run(offsets(start, start + 2), ROWS)
+    times = sorted(instant.request_time for instant in table.timeline().completed_commits)
+    Journal(table.storage, PIPELINE).forget(times)
+    roll_back_completed(table, times[1])
+    table.attempt(dead_letters=TestTable().dead_letters)
+    assert len(table.published_letters()) == 1, "the two that come again are still in the place of before"
+
+
+def test_an_earlier_place_that_is_gone_keeps_no_start_back(table: TestTable, caplog: pytest.LogCaptureFixture) -> None:
+    table.attempt().run(offsets(0, 2), ROWS)
+    (instant,) = table.timeline().completed_commits
+    roll_back_completed(table, instant.request_time)
+    Journal(table.storage, PIPELINE).keep_letters_place("gone://letters")
+    assert table.attempt().start.verdict is StartVerdict.REWOUND
+    assert table.published_letters() == []
+    assert "gone://letters" in [getattr(record, "place", None) for record in caplog.records]
+
+
 def test_letters_that_a_dead_attempt_publishes_late_go_with_the_next_start(table: TestTable) -> None:
     """Its request was on the way while its instant, after a hole, was ingested again."""
     attempt = table.attempt()

@@ -12,12 +12,14 @@ from bucketingest.hudi.plans.compaction_plan import CompactionPlan
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.instant import COMPACTION
 from bucketingest.hudi.timeline.timeline import create_requested, path_of
+from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
+from support.tables.other_writers import request_compaction
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -43,6 +45,19 @@ def test_an_instant_that_a_pipeline_of_another_name_left_open_is_rolled_back(tab
     with pytest.raises(FencedOut):
         former.run(offsets(0, 2), ROWS)
     attempt.run(offsets(0, 2), ROWS)
+    assert table.visible_keys() == ["k0", "k1"]
+
+
+def test_an_instant_that_is_complete_stays_so_beside_a_compaction_of_its_time(table: TestTable) -> None:
+    """The request of the compaction was on its way for long, and the clocks are behind the table's times."""
+    with pytest.raises(StorageUnavailable):
+        table.attempt(FlakyStorage(table.storage, lambda path: path.endswith("/done"))).run(offsets(0, 2), ROWS)
+    (instant,) = table.timeline().completed_commits
+    request_compaction(table, instant.request_time, {"operations": []})
+    attempt = table.attempt()
+    assert attempt.start.verdict in (StartVerdict.RESUMED, StartVerdict.IN_STEP)
+    assert attempt.coordinator.position == offsets(0, 2)
+    table.attempt()
     assert table.visible_keys() == ["k0", "k1"]
 
 

@@ -6,6 +6,7 @@ absent, so of two attempts exactly one decides, and the other reads what was dec
 
     epoch/<n>                                  claimed by each attempt at its start
     beginning/<digest>                         where a source configured to start at its end started, for the next start
+    letters/<digest>                           a place where dead letters of the pipeline are staged and published
     instants/<instant>/intent/<sequence>       the source range of a micro-batch, before its tasks start; or, after the
                                                last one, that no further one may start
     instants/<instant>/assign/<digest>         with a state: the plan that gives each key its file group, before the
@@ -24,6 +25,7 @@ absent, so of two attempts exactly one decides, and the other reads what was dec
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -62,7 +64,7 @@ from bucketingest.write.instants.records import (
 )
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.pipeline_names import directory_name, instant_path
-from bucketingest.write.record_format import decode, encode
+from bucketingest.write.record_format import complete, decode, encode
 
 _Record = TypeVar("_Record")
 
@@ -121,6 +123,21 @@ class Journal:
     def beginning(self, digest: str) -> bytes | None:
         """Where the first start began; None until it is recorded."""
         return get_if_there(self._storage, f"{self._root}/beginning/{digest}")
+
+    def keep_letters_place(self, url: str) -> None:
+        """Record a place of dead letters, before the first is staged there: the spec may name another one later."""
+        digest = hashlib.sha256(url.encode()).hexdigest()
+        created(self._storage, f"{self._root}/letters/{digest}", encode(FORMAT_VERSION, {"url": url}))
+
+    def letters_places(self) -> list[str]:
+        """URLs of all places where dead letters of the pipeline may be."""
+        paths = [info.path for info in self._storage.list_level(f"{self._root}/letters").objects]
+        records = ((path, decode(self._storage.get(path), path, FORMAT_VERSION)[0]) for path in paths)
+        urls = []
+        for path, record in records:
+            with complete(path):
+                urls.append(str(record["url"]))
+        return urls
 
     def instants(self) -> list[str]:
         """Request times of the instants that have journal objects, ascending."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
-from bucketingest.storage import Storage
+from bucketingest.errors import BucketIngestError
+from bucketingest.storage import Storage, StorageUnavailable
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import LedgerEntry
 from bucketingest.write.instants.writer_identity import WriterIdentity
@@ -51,22 +52,35 @@ class InstantLetters:
             if self._journal.is_done(instant) or instant not in self._journal.instants():
                 discard(letters, self._identity.pipeline, instant)
 
-    def withdraw(self, instants: Iterable[str]) -> None:
+    def withdraw(self, instants: Collection[str]) -> None:
         """Delete published dead letters of instants whose rows are ingested again: their letters come again too."""
-        by_place: dict[str, tuple[Storage, set[str]]] = {}
-        for instant in instants:
-            for letters in self._places(instant):
-                by_place.setdefault(letters.url, (letters, set()))[1].add(instant)
-        for letters, superseded in by_place.values():
-            names = withdraw(letters, superseded)
+        if not instants:
+            return
+        own = self._identity.dead_letters
+        # The journal may have forgotten where those of an instant are.
+        for url in dict.fromkeys((*(() if own is None else (own.url,)), *self._journal.letters_places())):
+            try:
+                names = withdraw(self._open(url), instants)
+            except StorageUnavailable:
+                raise
+            except BucketIngestError as error:
+                if own is not None and own.url == url:
+                    raise
+                # A place of before may be gone, or closed to this job: ingestion goes on.
+                log.error("dead letters that come again stay there too", extra={"place": url, "reason": str(error)})  # noqa: TRY400
+                continue
             if names:
                 log.warning("withdrew dead letters that come again", extra={"files": names})
 
     def _place(self, instant: str, sequence: int) -> Storage | None:
         """Where the dead letters of a micro-batch are staged."""
-        intent, own = self._journal.intent(instant, sequence), self._identity.dead_letters
+        intent = self._journal.intent(instant, sequence)
         url = None if intent is None else intent.letters_url
-        return own if url is None or (own is not None and own.url == url) else self._identity.open_letters(url)
+        return self._identity.dead_letters if url is None else self._open(url)
+
+    def _open(self, url: str) -> Storage:
+        own = self._identity.dead_letters
+        return own if own is not None and own.url == url else self._identity.open_letters(url)
 
     def _places(self, instant: str) -> list[Storage]:
         """Every place where dead letters of an instant may be: mostly only the configured one."""

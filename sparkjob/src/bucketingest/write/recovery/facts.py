@@ -111,7 +111,12 @@ class FactReader:
         )
 
     def _on_timeline(self, time: str) -> Instant | None:
-        """The instant of this time; if there are several, as a commit and its savepoint, the one that wrote data."""
+        """The instant of this time. Of several: the delta commit if it is complete, though a compaction came late; else
+        what wrote data, as a commit beside its savepoint.
+        """
+        own = self._timeline.find(time)
+        if own is not None and own.is_completed:
+            return own
         found = [instant for instant in self._timeline.instants if instant.request_time == time]
         writes = [instant for instant in found if instant.action in WRITE_ACTIONS]
         return next(iter(writes or found), None)

@@ -49,13 +49,15 @@ class TableWatch:
         self._reads = reads
         self._looked = -1
 
-    def before(self, what: str, path: str, by: str, looked: int) -> None:
-        """Judge a change. `looked`: the step at which its actor had last listed the timeline."""
+    def before(self, what: str, path: str, by: str, looked: int, asked: int) -> None:
+        """Judge a change. `looked`: the step at which its actor had last listed the timeline; `asked`: of its call
+        before this one.
+        """
         self._looked = looked
         there = path in self._table.objects
         own = is_own(by)
         if own and path == _PROPERTIES and not there and what in ("create", "put"):
-            self._report(by, self._makes_properties())
+            self._report(by, self._makes_properties(asked))
         if own and what == "create" and (match := _STARTED.fullmatch(path)) is not None:
             self._report(by, self._is_ahead(match[1]))
         if what == "create" and not there:
@@ -106,9 +108,12 @@ class TableWatch:
             if requested < time < done and is_own(self._table.creators.get(path, "")):
                 yield f"compaction {time} was requested while {requested} was open, which completed at {done}"
 
-    def _makes_properties(self) -> Iterator[str]:
-        """A table that is there is never made anew: its buckets and keys are what its properties said."""
-        there = [path for path in self._table.objects if _PROVES_A_TABLE.match(path)]
+    def _makes_properties(self, asked: int) -> Iterator[str]:
+        """A table that is there is never made anew: its buckets and keys are what its properties said. A process whose
+        request was on its way before anything was there cannot know (docs/exactly-once.md says so).
+        """
+        objects = self._table.objects.items()
+        there = [path for path, found in objects if found.step <= asked and _PROVES_A_TABLE.match(path)]
         if there:
             yield f"{_PROPERTIES} is made anew beside {sorted(there)[:3]}"
 
