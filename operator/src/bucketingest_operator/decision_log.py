@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter
 
@@ -16,22 +16,7 @@ from bucketingest.spec.reading.load import parse_object
 from bucketingest.spec.status import Status
 from bucketingest_operator.decide.plan import (
     Action,
-    AddFinalizer,
-    CreateCompaction,
-    CreatePreflight,
-    CreateRollback,
-    CreateServices,
-    DeleteAttempt,
-    DeleteCompaction,
-    DeleteDriver,
-    DeleteExecutors,
-    DeletePreflight,
-    DeleteRollback,
-    EmitEvent,
     Plan,
-    RemoveFinalizer,
-    StartAttempt,
-    WriteStatus,
 )
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
@@ -44,26 +29,7 @@ EVENT: Final = "decision"
 LOGGED_MAX: Final = 100_000
 """Bytes of an observation that are logged: a spec of megabytes would fill the log with each decision."""
 _OBSERVATION: Final = TypeAdapter(Observation)
-_ACTIONS: Final[dict[str, TypeAdapter[Any]]] = {
-    kind.__name__: TypeAdapter(kind)
-    for kind in (
-        WriteStatus,
-        AddFinalizer,
-        RemoveFinalizer,
-        StartAttempt,
-        DeleteDriver,
-        DeleteExecutors,
-        DeleteAttempt,
-        CreateRollback,
-        DeleteRollback,
-        CreateCompaction,
-        CreateServices,
-        DeleteCompaction,
-        CreatePreflight,
-        DeletePreflight,
-        EmitEvent,
-    )
-}
+_ACTIONS: Final[dict[str, TypeAdapter[Any]]] = {kind.__name__: TypeAdapter(kind) for kind in get_args(Action)}
 
 
 def record(seen: Observation, plan: Plan) -> dict[str, Any]:

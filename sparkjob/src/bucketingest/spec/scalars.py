@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Strict
 from pydantic_core import PydanticCustomError, core_schema
@@ -60,27 +59,22 @@ Whole = Annotated[int, Strict()]
 class _Written:
     """A value that is written as text in YAML and JSON, and is a number or a length of time in Python."""
 
-    pattern: ClassVar[str]
-    max_length: ClassVar[int]
-    min_length: ClassVar[int] = 1
-
-    def _parse(self, text: str) -> Any:
-        raise NotImplementedError
-
-    def _format(self, value: Any) -> str:
-        raise NotImplementedError
-
-    def _words(self) -> str:
-        raise NotImplementedError
-
-    def _cel(self) -> list[dict[str, str]]:
-        return []
+    pattern: str
+    max_length: int
+    read: Callable[[str], Any]
+    """Raises ValueError, also for a value out of its limits."""
+    write: Callable[[Any], str]
+    words: str
+    """What is allowed."""
+    rule: str
+    """The limits in CEL."""
+    min_length: int = 1
 
     def _read(self, value: object) -> Any:
         if not isinstance(value, str):
             raise PydanticCustomError("written_value", "must be text")
         try:
-            return self._parse(value)
+            return self.read(value)
         except ValueError:
             raise PydanticCustomError("written_value", "is not well written or out of range") from None
 
@@ -88,132 +82,74 @@ class _Written:
         return core_schema.no_info_plain_validator_function(
             self._read,
             serialization=core_schema.plain_serializer_function_ser_schema(
-                self._format, return_schema=core_schema.str_schema(), when_used="json"
+                self.write, return_schema=core_schema.str_schema(), when_used="json"
             ),
         )
 
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        schema: dict[str, Any] = {
+        return {
             "type": "string",
             "pattern": self.pattern,
             "minLength": self.min_length,
             "maxLength": self.max_length,
-            ALLOWED_KEY: self._words(),
+            ALLOWED_KEY: self.words,
+            "x-kubernetes-validations": [{"rule": self.rule, "message": f"must be {self.words}"}],
         }
-        if rules := self._cel():
-            schema["x-kubernetes-validations"] = rules
-        return schema
 
 
-def _duration_within(text: str, at_least: str, at_most: str) -> timedelta:
-    duration = parse_duration(text)
-    if not parse_duration(at_least) <= duration <= parse_duration(at_most):
-        raise ValueError(text)
-    return duration
+def _within(read: Callable[[str], Any], at_least: str, at_most: str) -> Callable[[str], Any]:
+    low, high = read(at_least), read(at_most)
 
-
-def _duration_words(at_least: str, at_most: str) -> str:
-    return f"a duration from {at_least} to {at_most}, such as 30s, 5m or 1h30m"
-
-
-@dataclass(frozen=True, slots=True)
-class DurationText(_Written):
-    """Marks a `timedelta` written as a Kubernetes duration, with limits that both Python and CEL check."""
-
-    pattern: ClassVar[str] = DURATION_PATTERN
-    max_length: ClassVar[int] = 32
-    min_length: ClassVar[int] = 2  # the pattern alone would accept the empty text
-
-    at_least: str
-    at_most: str
-
-    def _parse(self, text: str) -> timedelta:
-        return _duration_within(text, self.at_least, self.at_most)
-
-    def _format(self, value: timedelta) -> str:
-        return format_duration(value)
-
-    def _words(self) -> str:
-        return _duration_words(self.at_least, self.at_most)
-
-    def _cel(self) -> list[dict[str, str]]:
-        rule = f"duration(self) >= duration('{self.at_least}') && duration(self) <= duration('{self.at_most}')"
-        return [{"rule": rule, "message": f"must be {self._words()}"}]
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerText(_Written):
-    """Marks a micro-batch trigger: a `timedelta`, zero included, or the word `once`."""
-
-    pattern: ClassVar[str] = rf"^once$|{DURATION_PATTERN}"
-    max_length: ClassVar[int] = 32
-    min_length: ClassVar[int] = 2
-
-    at_most: str
-
-    def _parse(self, text: str) -> timedelta | str:
-        return text if text == "once" else _duration_within(text, "0s", self.at_most)
-
-    def _format(self, value: timedelta | str) -> str:
-        return value if isinstance(value, str) else format_duration(value)
-
-    def _words(self) -> str:
-        return f"once, or {_duration_words('0s', self.at_most)}"
-
-    def _cel(self) -> list[dict[str, str]]:
-        rule = f"self == 'once' || duration(self) <= duration('{self.at_most}')"
-        return [{"rule": rule, "message": f"must be {self._words()}"}]
-
-
-@dataclass(frozen=True, slots=True)
-class _Number(_Written):
-    """A whole number with a parser, a formatter and limits."""
-
-    at_least: str
-    at_most: str
-    what: ClassVar[str]
-    read: ClassVar[Callable[[str], int]]
-    write: ClassVar[Callable[[int], str]]
-
-    def _parse(self, text: str) -> int:
-        number = type(self).read(text)
-        if not type(self).read(self.at_least) <= number <= type(self).read(self.at_most):
+    def within(text: str) -> Any:
+        value = read(text)
+        if not low <= value <= high:
             raise ValueError(text)
-        return number
+        return value
 
-    def _format(self, value: int) -> str:
-        return type(self).write(value)
-
-    def _words(self) -> str:
-        return f"{self.what} from {self.at_least} to {self.at_most}"
-
-    def _cel(self) -> list[dict[str, str]]:
-        rule = (
-            f"quantity(self).compareTo(quantity('{self.at_least}')) >= 0 && "
-            f"quantity(self).compareTo(quantity('{self.at_most}')) <= 0"
-        )
-        return [{"rule": rule, "message": f"must be {self._words()}"}]
+    return within
 
 
-@dataclass(frozen=True, slots=True)
-class BytesText(_Number):
+def duration_text(at_least: str, at_most: str) -> _Written:
+    """Marks a `timedelta` written as a Kubernetes duration, with limits that both Python and CEL check."""
+    return _Written(
+        DURATION_PATTERN,
+        32,
+        _within(parse_duration, at_least, at_most),
+        format_duration,
+        f"a duration from {at_least} to {at_most}, such as 30s, 5m or 1h30m",
+        f"duration(self) >= duration('{at_least}') && duration(self) <= duration('{at_most}')",
+        min_length=2,  # the pattern alone would accept the empty text
+    )
+
+
+def trigger_text(at_most: str) -> _Written:
+    """Marks a micro-batch trigger: a `timedelta`, zero included, or the word `once`."""
+    time = duration_text("0s", at_most)
+    return replace(
+        time,
+        pattern=rf"^once$|{DURATION_PATTERN}",
+        read=lambda text: text if text == "once" else time.read(text),
+        write=lambda value: value if isinstance(value, str) else format_duration(value),
+        words=f"once, or {time.words}",
+        rule=f"self == 'once' || duration(self) <= duration('{at_most}')",
+    )
+
+
+def bytes_text(at_least: str, at_most: str) -> _Written:
     """Marks a number of bytes written as a Kubernetes quantity, such as `256Mi`."""
-
-    pattern: ClassVar[str] = QUANTITY_PATTERN
-    max_length: ClassVar[int] = 24
-    what: ClassVar[str] = "an amount of memory, such as 256Mi or 2Gi,"
-    read: ClassVar[Callable[[str], int]] = staticmethod(parse_quantity)
-    write: ClassVar[Callable[[int], str]] = staticmethod(format_quantity)
+    read = _within(parse_quantity, at_least, at_most)
+    words = f"an amount of memory, such as 256Mi or 2Gi, from {at_least} to {at_most}"
+    return _Written(QUANTITY_PATTERN, 24, read, format_quantity, words, _quantity_within(at_least, at_most))
 
 
-@dataclass(frozen=True, slots=True)
-class CoresText(_Number):
+def cores_text(at_least: str, at_most: str) -> _Written:
     """Marks thousandths of a CPU core written as Kubernetes does, such as `2` or `500m`."""
+    read = _within(parse_cores, at_least, at_most)
+    words = f'a number of CPU cores as text, such as "2" or "500m", from {at_least} to {at_most}'
+    return _Written(CORES_PATTERN, 12, read, format_cores, words, _quantity_within(at_least, at_most))
 
-    pattern: ClassVar[str] = CORES_PATTERN
-    max_length: ClassVar[int] = 12
-    what: ClassVar[str] = 'a number of CPU cores as text, such as "2" or "500m",'
-    read: ClassVar[Callable[[str], int]] = staticmethod(parse_cores)
-    write: ClassVar[Callable[[int], str]] = staticmethod(format_cores)
+
+def _quantity_within(least: str, most: str) -> str:
+    return f"quantity(self).compareTo(quantity('{least}')) >= 0 && quantity(self).compareTo(quantity('{most}')) <= 0"

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
 from bucketingest.spec.fields.kubernetes import ObjectName, SecretKey
-from bucketingest.spec.scalars import ALLOWED_KEY, CoresText, Flag, OptionValue, SmallText, Whole
+from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue, SmallText, Whole, cores_text
 
 MOUNT_ROOT: Final = "/mnt/"
 """Volumes of a user are mounted below it, and nothing else is."""
@@ -196,7 +196,7 @@ class Pod(SpecModel):
         default=(), description="How the pods are spread over nodes and zones.", max_length=8
     )
     affinity: Affinity | None = Field(default=None, description="Nodes that the pods need, prefer or avoid.")
-    cpu_limit: Annotated[int, CoresText("100m", "256")] | None = Field(
+    cpu_limit: Annotated[int, cores_text("100m", "256")] | None = Field(
         default=None,
         description="CPU limit of each pod, or what it requests if that is more; no limit when absent. Some namespaces "
         "demand one.",

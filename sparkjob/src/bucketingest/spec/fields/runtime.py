@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
-from bucketingest.spec.scalars import ALLOWED_KEY, DurationText, Location, TriggerText, Whole
+from bucketingest.spec.scalars import ALLOWED_KEY, Location, Whole, duration_text, trigger_text
 
 
 class Commit(SpecModel):
@@ -21,11 +21,11 @@ class Commit(SpecModel):
             "not follow the trigger. checkpoint: one instant per micro-batch."
         ),
     )
-    interval: Annotated[timedelta, DurationText("200ms", "1h")] = Field(
+    interval: Annotated[timedelta, duration_text("200ms", "1h")] = Field(
         default=timedelta(seconds=30),
         description="Time between commits in mode interval; 200ms to 1h. Must not be shorter than trigger.",
     )
-    trigger: Annotated[timedelta | Literal["once"], TriggerText("1h")] = Field(
+    trigger: Annotated[timedelta | Literal["once"], trigger_text("1h")] = Field(
         default=timedelta(seconds=2),
         description=(
             "Time between starts of micro-batches, up to 1h. 0s: as fast as it can. once: ingest all input, then stop. "
@@ -105,11 +105,11 @@ class Checkpoint(SpecModel):
 class Health(SpecModel):
     """When a running pipeline counts as unhealthy."""
 
-    max_commit_lag: Annotated[timedelta, DurationText("1s", "168h")] = Field(
+    max_commit_lag: Annotated[timedelta, duration_text("1s", "168h")] = Field(
         default=timedelta(minutes=5),
         description="Longest time without a commit while there is input. Longer than commit.interval in mode interval.",
     )
-    max_inflight_age: Annotated[timedelta, DurationText("1s", "168h")] = Field(
+    max_inflight_age: Annotated[timedelta, duration_text("1s", "168h")] = Field(
         default=timedelta(minutes=10),
         description=(
             "Age at which an inflight instant counts as stuck and is rolled back. Longer than commit.interval in mode "
@@ -130,7 +130,7 @@ class MaintenanceWindow(SpecModel):
         max_length=5,
         json_schema_extra={ALLOWED_KEY: "a time of day from 00:00 to 23:59"},
     )
-    duration: Annotated[timedelta, DurationText("5m", "24h")] = Field(
+    duration: Annotated[timedelta, duration_text("5m", "24h")] = Field(
         description="How long it is open, also beyond midnight."
     )
     time_zone: str = Field(
@@ -151,10 +151,10 @@ class Restart(SpecModel):
         ge=1,
         le=1000,
     )
-    window: Annotated[timedelta, DurationText("1m", "168h")] = Field(
+    window: Annotated[timedelta, duration_text("1m", "168h")] = Field(
         default=timedelta(hours=1), description="Time over which failed attempts are counted."
     )
-    unreachable_after: Annotated[timedelta, DurationText("1m", "168h")] | None = Field(
+    unreachable_after: Annotated[timedelta, duration_text("1m", "168h")] | None = Field(
         default=None,
         description=(
             "A driver pod that should have ended so long ago, and whose node does not report its end, counts as lost: "
@@ -175,7 +175,7 @@ class Restart(SpecModel):
 class Upgrade(SpecModel):
     """How a changed spec is taken over."""
 
-    probation: Annotated[timedelta, DurationText("0s", "168h")] = Field(
+    probation: Annotated[timedelta, duration_text("0s", "168h")] = Field(
         default=timedelta(minutes=10),
         description=(
             "Time for the driver of a changed spec to make its first commit while there is input, beside "
@@ -195,21 +195,21 @@ class Upgrade(SpecModel):
 class Slo(SpecModel):
     """What the pipeline promises to readers; used for metrics and alerts, and by compaction."""
 
-    commit_latency: Annotated[timedelta, DurationText("1s", "168h")] = Field(
+    commit_latency: Annotated[timedelta, duration_text("1s", "168h")] = Field(
         default=timedelta(seconds=60),
         description=(
             "A commit is good if its instant is completed within this time of its request, with its first rows. Longer "
             "than commit.interval in mode interval."
         ),
     )
-    freshness: Annotated[timedelta, DurationText("1s", "168h")] | None = Field(
+    freshness: Annotated[timedelta, duration_text("1s", "168h")] | None = Field(
         default=None,
         description=(
             "Longest time for which readers may wait for available input: while there is input, the last commit is "
             "at most this old. Without it no alert on freshness. Longer than commit.interval in mode interval."
         ),
     )
-    read_optimized_freshness: Annotated[timedelta, DurationText("1m", "1h")] | None = Field(
+    read_optimized_freshness: Annotated[timedelta, duration_text("1m", "1h")] | None = Field(
         default=None,
         description=(
             "Longest time for which readers of base files alone (Trino, ClickHouse, NAME_ro) lack a committed row; 1m "

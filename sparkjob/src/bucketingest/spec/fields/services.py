@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from bucketingest.spec.base import SpecModel
-from bucketingest.spec.scalars import BytesText, CoresText, DurationText, Whole
+from bucketingest.spec.scalars import Whole, bytes_text, cores_text, duration_text
 
 
 def _off(value: object) -> object:
@@ -27,18 +27,18 @@ class CompactionJob(SpecModel):
     """The Kubernetes Job that merges. Its pods are small Python processes without Spark."""
 
     parallelism: Whole = Field(default=2, description="Number of pods.", ge=1, le=100)
-    cores: Annotated[int, CoresText("100m", "16")] = Field(
+    cores: Annotated[int, cores_text("100m", "16")] = Field(
         default=1000, description='CPU that one pod requests in cores, such as "1" or "500m". It uses about one.'
     )
-    memory: Annotated[int, BytesText("512Mi", "64Gi")] = Field(
+    memory: Annotated[int, bytes_text("512Mi", "64Gi")] = Field(
         default=2 * 1024**3, description="Memory of one pod in bytes, such as 2Gi."
     )
-    deadline: Annotated[timedelta, DurationText("10m", "20h")] = Field(
+    deadline: Annotated[timedelta, duration_text("10m", "20h")] = Field(
         default=timedelta(hours=6),
         description="Longest time of one Job; 10m to 20h. Then another one continues its work.",
     )
     retries: Whole = Field(default=6, description="Pods that may fail before the Job counts as failed.", ge=0, le=100)
-    keep: Annotated[timedelta, DurationText("1m", "168h")] = Field(
+    keep: Annotated[timedelta, duration_text("1m", "168h")] = Field(
         default=timedelta(hours=1), description="Time for which an ended Job and its logs stay; 1m to 168h."
     )
 
@@ -46,7 +46,7 @@ class CompactionJob(SpecModel):
 class Compaction(SpecModel):
     """When the log files of a file group are merged into a base file: one of these is enough."""
 
-    log_age: Annotated[timedelta, DurationText("1m", "720h")] = Field(
+    log_age: Annotated[timedelta, duration_text("1m", "720h")] = Field(
         default=timedelta(hours=1),
         description="Age of the oldest log file; 1m to 720h. A read-optimized query is at most about so far behind.",
     )
@@ -68,7 +68,7 @@ class Compaction(SpecModel):
 class Clean(SpecModel):
     """How long files stay that a compaction has superseded: for a time, or until there are newer versions."""
 
-    retain: Annotated[timedelta, DurationText("1h", "8760h")] | None = Field(
+    retain: Annotated[timedelta, duration_text("1h", "8760h")] | None = Field(
         default=None,
         description="Time for which the files of an older version stay; 1h to 8760h (default: 24h, unless versions is "
         "given). A query must not run longer, and time travel reaches so far back.",
@@ -97,7 +97,7 @@ class Archive(SpecModel):
         ge=20,
         le=100_000,
     )
-    retain: Annotated[timedelta, DurationText("1m", "8760h")] = Field(
+    retain: Annotated[timedelta, duration_text("1m", "8760h")] = Field(
         default=timedelta(hours=1),
         description="Time for which a commit stays at least; 1m to 8760h. For readers that follow the table's commits "
         "and do not read the archived history.",

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
 from bucketingest.spec.fields.kubernetes import SecretKey, SecretReference
-from bucketingest.spec.scalars import ALLOWED_KEY, BytesText, Column, Location, OptionValue, SchemaText, Sql, Whole
+from bucketingest.spec.scalars import ALLOWED_KEY, Column, Location, OptionValue, SchemaText, Sql, Whole, bytes_text
 
 Topic = Annotated[
     str,
@@ -159,7 +159,7 @@ class FilesSource(SpecModel):
     max_files_per_trigger: Whole = Field(
         default=1000, description="Most files that one micro-batch takes.", ge=1, le=1_000_000
     )
-    max_bytes_per_trigger: Annotated[int, BytesText("1Mi", "1Pi")] = Field(
+    max_bytes_per_trigger: Annotated[int, bytes_text("1Mi", "1Pi")] = Field(
         default=10 * 1024**3,
         description="Most bytes that the files of one micro-batch have. A larger file is a micro-batch of its own.",
     )

@@ -7,16 +7,16 @@ from typing import Annotated
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
-from bucketingest.spec.scalars import BytesText, CoresText, OptionValue, SmallText, Whole
+from bucketingest.spec.scalars import OptionValue, SmallText, Whole, bytes_text, cores_text
 
 
 class Driver(SpecModel):
     """The driver pod."""
 
-    cores: Annotated[int, CoresText("100m", "256")] = Field(
+    cores: Annotated[int, cores_text("100m", "256")] = Field(
         default=1000, description='CPU of the driver in cores, such as "1" or "500m".'
     )
-    memory: Annotated[int, BytesText("512Mi", "4Ti")] = Field(
+    memory: Annotated[int, bytes_text("512Mi", "4Ti")] = Field(
         default=2 * 1024**3, description="Memory of the driver's JVM heap in bytes, such as 2Gi."
     )
 
@@ -42,10 +42,10 @@ class Executor(SpecModel):
         ge=1,
         le=10_000,
     )
-    cores: Annotated[int, CoresText("1", "256")] = Field(
+    cores: Annotated[int, cores_text("1", "256")] = Field(
         default=2000, description='CPU of one executor in cores; whole cores are task slots, such as "2".'
     )
-    memory: Annotated[int, BytesText("512Mi", "4Ti")] = Field(
+    memory: Annotated[int, bytes_text("512Mi", "4Ti")] = Field(
         default=4 * 1024**3, description="Memory of one executor's JVM heap in bytes, such as 4Gi."
     )
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
 from bucketingest.spec.partition_pattern import PATTERN_MAX
-from bucketingest.spec.scalars import ALLOWED_KEY, BytesText, Column, DurationText, Flag, Location, OptionValue, Whole
+from bucketingest.spec.scalars import ALLOWED_KEY, Column, Flag, Location, OptionValue, Whole, bytes_text, duration_text
 
 MAX_BUCKETS: Final = 99_999_999
 """A file id carries the bucket as 8 digits."""
@@ -83,7 +83,7 @@ class Index(SpecModel):
             "bucketingest writes. Immutable."
         ),
     )
-    target_file_size: Annotated[int, BytesText("1Mi", "4Gi")] | None = Field(
+    target_file_size: Annotated[int, bytes_text("1Mi", "4Gi")] | None = Field(
         default=None,
         description="With type state: bytes that a base file of new keys should have at most; 128Mi when absent. More "
         "keys of one commit go into more file groups.",
@@ -122,14 +122,14 @@ class TableLock(SpecModel):
             "object stores and none on file systems."
         ),
     )
-    wait_timeout: Annotated[timedelta, DurationText("1s", "1h")] = Field(
+    wait_timeout: Annotated[timedelta, duration_text("1s", "1h")] = Field(
         default=timedelta(minutes=1),
         description=(
             "Longest wait for Hudi's lock before a step, such as a commit, fails. Longer than leaseValidity, so that a "
             "lock left by a crash expires first."
         ),
     )
-    lease_validity: Annotated[timedelta, DurationText("10s", "10m")] = Field(
+    lease_validity: Annotated[timedelta, duration_text("10s", "10m")] = Field(
         default=timedelta(seconds=30),
         description=(
             "After this time without renewal a job counts as dead, and others may take its table and lock. It gives "
@@ -143,7 +143,7 @@ class TableLock(SpecModel):
             "immediately, with the holder's name."
         ),
     )
-    held_timeout: Annotated[timedelta, DurationText("1s", "24h")] = Field(
+    held_timeout: Annotated[timedelta, duration_text("1s", "24h")] = Field(
         default=timedelta(minutes=2),
         description=(
             "Longest wait with onHeld wait. Longer than leaseValidity, so that the table of a crashed job is taken "
@@ -227,7 +227,7 @@ class Table(SpecModel):
         "it. refuse (when absent): the job ends. drop: it is switched off and deleted, to take a table over from a "
         "writer of Hudi's; that writer must stop, or set hoodie.metadata.enable=false.",
     )
-    memory_per_task: Annotated[int, BytesText("16Mi", "64Gi")] = Field(
+    memory_per_task: Annotated[int, bytes_text("16Mi", "64Gi")] = Field(
         default=256 * 1024**2,
         description="Memory in bytes that one write task may use to buffer rows before it flushes log blocks.",
     )

@@ -11,7 +11,7 @@ from bucketingest.spec.base import SpecModel
 from bucketingest.spec.fields.source import Transform
 from bucketingest.spec.fields.table import Index
 from bucketingest.spec.formats.format import Format
-from bucketingest.spec.scalars import BytesText, Column, Whole
+from bucketingest.spec.scalars import Column, Whole, bytes_text
 
 PLACEHOLDER: Final = "{topic}"
 """Stands for the topic in `table.path`, `table.name`, `table.pipeline` and `errors.deadLetterPath`."""
@@ -31,7 +31,7 @@ class TableOverride(SpecModel):
         default=None, description="As table.deleteWhen."
     )
     index: Index | None = Field(default=None, description="As table.index, as a whole.")
-    memory_per_task: Annotated[int, BytesText("16Mi", "64Gi")] | None = Field(
+    memory_per_task: Annotated[int, bytes_text("16Mi", "64Gi")] | None = Field(
         default=None, description="As table.memoryPerTask."
     )
     write_tasks: Whole | None = Field(default=None, description="As table.writeTasks.", ge=1, le=100_000)
