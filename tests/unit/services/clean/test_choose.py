@@ -18,6 +18,7 @@ from support.tables.services.named_slices import (
     NamedTable,
     ago,
     deleted_instants,
+    time_in,
     times_by_partition,
 )
 
@@ -135,6 +136,14 @@ def test_a_slice_stays_if_another_base_file_was_merged(other: str | None) -> Non
     choice = table.choose()
     assert deleted_instants(choice) == [ago(300), ago(290)]
     assert choice.kept[0].why == f"the plan of {ago(100)}, which superseded it, does not name its base file"
+
+
+def test_a_log_file_that_comes_again_after_a_clean_goes_with_the_next() -> None:
+    """A late twin of its task put it back; the base file of its slice is gone, and all its rows are in the next."""
+    table = three_slices()
+    for path in [each for each in table.paths if time_in(each) in (ago(300), ago(290), ago(200))]:
+        del table.paths[path]
+    assert deleted_instants(table.choose()) == [ago(150)]
 
 
 @pytest.mark.parametrize("log_files", [False, True])

@@ -206,7 +206,9 @@ class Reasons:
         if lost:
             others = f" and {len(lost) - 1} more are" if len(lost) > 1 else " is"
             yield f"log file {lost[0].name}{others} not in the plan of {instant}, which superseded it"
-        if superseder.plan is not None and _name(file_slice.base_file) != (operation and operation.base_file):
+        # Without one, log files came again when a clean had deleted all: of a late twin of the task that wrote them.
+        base = None if file_slice.base_file is None else str(file_slice.base_file.name)
+        if base is not None and superseder.plan is not None and base != (operation and operation.base_file):
             yield f"the plan of {instant}, which superseded it, does not name its base file"
 
     def _operations_of(self, instant: str) -> Mapping[Group, CompactionOperation]:
@@ -219,10 +221,6 @@ def _files(file_slice: FileSlice) -> Iterator[DataFile]:
     yield from file_slice.log_files
     if file_slice.base_file is not None:
         yield file_slice.base_file
-
-
-def _name(file: DataFile | None) -> str | None:
-    return None if file is None else str(file.name)
 
 
 _SUPERSEDE = frozenset({COMMIT, REPLACE_COMMIT})
