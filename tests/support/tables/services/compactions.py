@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.naming import LogFileName
 from bucketingest.hudi.rollback.markers import delete_markers, marked_files
 from bucketingest.hudi.rollback.plan import RollbackFile, RollbackMetadata, RollbackPlan
-from bucketingest.hudi.table.schema import schema_json
+from bucketingest.hudi.table.schema import arrow_to_avro, schema_json
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMPACTION, ROLLBACK, Instant, State
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
@@ -31,7 +32,7 @@ from bucketingest.storage import Storage
 from support.tables.other_writers import next_time
 from support.tables.services.snapshot import doubled_base_files, snapshot
 from support.tables.table_runs import TestTable, offsets
-from support.tables.write_plans import row, write, write_plan
+from support.tables.write_plans import SCHEMA, row, write, write_plan
 
 ALL = CompactionTriggers(log_files=1)
 
@@ -140,11 +141,17 @@ def finish_rollback(given: Written, time: str, plan: RollbackPlan) -> None:
     complete(storage, time, next_time(given.table, time), content, ROLLBACK)
 
 
-def commit_at(table: TestTable, request: str, completion: str, rows: list[dict[str, Any]]) -> None:
-    """Another writer's deltacommit, with exactly these times."""
+def commit_at(
+    table: TestTable, request: str, completion: str, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA
+) -> None:
+    """Another writer's deltacommit, with exactly these times. `schema`: of the rows, and of the table from then on."""
     opened = table.attempt().opened
     plan = write_plan(
-        table.definition, table_url=table.storage.url, instant_time=request, file_ids=opened.index.file_ids
+        table.definition,
+        table_url=table.storage.url,
+        instant_time=request,
+        file_ids=opened.index.file_ids,
+        schema=schema,
     )
     statuses = [status for status in write(rows, plan, table.storage) if status.file_id]
     stats = {
@@ -156,6 +163,6 @@ def commit_at(table: TestTable, request: str, completion: str, rows: list[dict[s
     assert len(stats) == len(statuses)
     create_requested(table.storage, request)
     create_inflight(table.storage, request)
-    schema = {"schema": schema_json(opened.avro_schema)}
-    complete(table.storage, request, completion, CommitMetadata(stats, schema).encode())
+    columns = {"schema": schema_json(arrow_to_avro(schema, table_name=table.definition.name))}
+    complete(table.storage, request, completion, CommitMetadata(stats, columns).encode())
     delete_markers(table.storage, request)

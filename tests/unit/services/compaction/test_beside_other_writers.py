@@ -7,6 +7,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
 from bucketingest.hudi.lock.clocks import utc_now
@@ -43,7 +44,7 @@ from support.tables.services.compactions import (
 )
 from support.tables.services.snapshot import doubled_base_files, snapshot
 from support.tables.table_runs import offsets
-from support.tables.write_plans import row
+from support.tables.write_plans import SCHEMA, row
 
 
 def test_a_log_file_that_completed_before_is_merged_by_a_new_round(given: Written) -> None:
@@ -60,6 +61,22 @@ def test_a_log_file_that_completed_before_is_merged_by_a_new_round(given: Writte
     assert CompactionJournal(given.storage).newest_round(work.number)[0] == 2
     given.rows = rows
     given.unchanged()
+
+
+def test_such_a_log_file_with_a_new_column_keeps_its_values(given: Written) -> None:
+    """The plan has the columns of its time: a base file of it would be without the values."""
+    soon = utc_now() + timedelta(minutes=3)
+    work = started(given.storage, soon)
+    execute(given.storage, work)
+    request, completion = (format_time(parse_time(work.compaction) - timedelta(milliseconds=ms)) for ms in (20, 10))
+    late = [row("k1", at=40) | {"extra": "x"}, row("k2", region="us", at=40) | {"extra": "y"}]
+    commit_at(given.table, request, completion, late, SCHEMA.append(pa.field("extra", pa.string())))
+    rows = snapshot(given.storage)
+    assert [rows[key]["extra"] for key in ("k1", "k2")] == ["x", "y"]
+    assert finish(given.storage, soon, failed=2) == [End.COMPLETED]
+    given.rows = rows
+    given.unchanged()
+    assert finish(given.storage, soon + timedelta(minutes=3)) == []
 
 
 def test_a_slice_with_such_a_log_file_is_cleaned_after_the_compactions_objects_are_gone(given: Written) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor  # noqa: TID251 - reads only, none where there are few
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import rollbacks_of
 from bucketingest.hudi.table.file_view import Group, list_data
 from bucketingest.hudi.table.schema import AvroSchema, schema_json
+from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
 from bucketingest.hudi.table.table import load_table
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.timeline.instant_time import next_instant_time
@@ -152,8 +154,11 @@ def undecided(storage: Storage, timeline: Timeline) -> str | None:
     return None
 
 
-def late_logs(storage: Storage, timeline: Timeline, record: PlanRecord, ready: Ready) -> dict[Group, tuple[str, ...]]:
-    """Log files of the plan's file groups that completed before the compaction, and that the round did not merge.
+def late_logs(
+    storage: Storage, timeline: Timeline, record: PlanRecord, ready: Ready
+) -> tuple[dict[Group, tuple[str, ...]], frozenset[Group]]:
+    """Log files of the plan's file groups that completed before the compaction, and that the round did not merge; and
+    those of the file groups in which one has columns that the plan's base files would be without.
 
     A writer without the table's lock, or with a wrong clock, may complete before a time that is already taken.
     """
@@ -163,18 +168,23 @@ def late_logs(storage: Storage, timeline: Timeline, record: PlanRecord, ready: R
         if (instant.completion_time or "") < record.compaction and instant.request_time not in record.known
     ]
     if not instants:
-        return {}
+        return {}, frozenset()
     operations = record.plan(f"the plan of compaction {record.compaction}").operations
     merged = {each.group: {*each.log_files, *ready.added.get(each.group, ())} for each in operations}
     late: dict[Group, list[str]] = {}
+    with_columns: set[Group] = set()
     for instant in instants:
         path = path_of(instant)
-        for file in CommitMetadata.decode_files(storage.get(path), path):
+        data = storage.get(path)
+        columns = CommitMetadata.decode_schema(data, path) or record.schema
+        grows = compare_schemas(json.loads(record.schema), json.loads(columns)).fit is not Fit.SAME
+        for file in CommitMetadata.decode_files(data, path):
             group = (file.partition_path, file.file_id)
             is_log = isinstance(parse_data_file_name(file.name), LogFileName)
             if is_log and group in merged and file.name not in merged[group]:
                 late.setdefault(group, []).append(file.name)
-    return {group: tuple(names) for group, names in late.items()}
+                with_columns |= {group} if grows else set()
+    return {group: tuple(names) for group, names in late.items()}, frozenset(with_columns)
 
 
 def wanted_decision(

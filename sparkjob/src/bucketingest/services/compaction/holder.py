@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -203,11 +204,14 @@ class CompactionHolder(ServiceHolder[PlanRecord]):
                 "writer replaced it; roll the compaction back with Hudi"
             )
         timeline = Timeline.load(self._storage)
-        if late := late_logs(self._storage, timeline, record, ready):
+        late, with_columns = late_logs(self._storage, timeline, record, ready)
+        if late:
             why = "log files completed before it that its plan does not have"
             log.warning(why, extra={"compaction": record.compaction, "file_groups": len(late)})
             added = {group: (*ready.added.get(group, ()), *names) for group, names in late.items()}
-            self._open_round(number, record, facts, self._next_round(facts, why, added))
+            following = self._next_round(facts, why, added)
+            following = replace(following, left_out=following.left_out | with_columns)
+            self._open_round(number, record, facts, following)
             return None
         wanted = wanted_decision(self._storage, timeline, ready, record.compaction, self._clock())
         self._check_lease()  # last: nothing slow happens between this and the decision

@@ -129,7 +129,9 @@ class Round:
     merge_version: int = 1
     """Of the release that opened it: its executors merge alike."""
     left_out: frozenset[Group] = frozenset()
-    """File groups that keep their slices: an instant of their files was rolled back after the plan was made."""
+    """File groups that keep their slices: since the plan, an instant of their files was rolled back, or completed with
+    other columns than the plan's.
+    """
 
     def encode(self) -> bytes:
         """As it is stored."""

@@ -25,7 +25,7 @@ from bucketingest.services.merge.merge_group import MERGE_VERSION, compact_group
 from bucketingest.services.protocol.executor import Executor
 from bucketingest.storage import NotFound, Storage
 
-_ROLLED_BACK: Final = "an instant of its files was rolled back after the compaction was planned"
+_CHANGED: Final = "after the compaction was planned an instant of its files was rolled back, or came with new columns"
 
 
 class RoundExecutor(Executor):
@@ -75,7 +75,7 @@ class RoundExecutor(Executor):
         return {"partition": self._operations[place].partition_path, "file_id": self._operations[place].file_id}
 
     def _left_out(self, place: int) -> str | None:
-        return _ROLLED_BACK if self._operations[place].group in self._opened.left_out else None
+        return _CHANGED if self._operations[place].group in self._opened.left_out else None
 
     def _discard(self, path: str) -> None:
         """Delete a base file that came after the end of its round, unless it is or may be a part of a commit: another
