@@ -103,6 +103,19 @@ def compare_schemas(
     )
 
 
+def joined(schema: AvroSchema, unseen: AvroSchema) -> AvroSchema:
+    """A commit's schema with the nullable columns and the wider types of another one that it could not see, as that
+    completed after its request. Where the two conflict the first stays. Without meta columns.
+    """
+    known = {name.lower(): name for name in _columns(schema)}
+    columns = [
+        column
+        for name, column in _columns(unseen).items()
+        if known.get(name.lower(), name) == name and (name.lower() in known or _is_nullable(column["type"]))
+    ]
+    return compare_schemas(schema, {**unseen, "fields": columns}).schema
+
+
 def widened(column: Column, wanted: pa.DataType) -> Column:
     """Values of a column of before its type was widened. A float becomes a double by its shortest text, so that 0.1
     stays 0.1: Hudi's readers (HoodieAvroUtils, rewriting primitive types) and hudi-rs do it so with files that are not

@@ -17,9 +17,17 @@ from bucketingest.hudi.history.archived import (
 from bucketingest.hudi.plans.replaced import replaced_file_groups
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.schema import AvroSchema
-from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas
+from bucketingest.hudi.table.schema_evolution import Fit, compare_schemas, joined
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import CLEAN, DELTA_COMMIT, REPLACE_COMMIT, RESTORE, ROLLBACK, Instant
+from bucketingest.hudi.timeline.instant import (
+    CLEAN,
+    COMMIT,
+    DELTA_COMMIT,
+    REPLACE_COMMIT,
+    RESTORE,
+    ROLLBACK,
+    Instant,
+)
 from bucketingest.hudi.timeline.overtaking import completed_cleans
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.write.errors import ColumnsChanged, PositionLost
@@ -142,12 +150,15 @@ class SharedTable:
         could not be read with the columns that another writer added or widened.
         """
         written = []
+        writes = [each for each in timeline.completed_commits if each.action != COMMIT]
+        newest = max((each.completion_time or "" for each in writes if each.request_time in self._folded), default="")
         for instant in timeline.completed_commits:
             if instant.request_time not in self._folded:
                 path = path_of(instant)
                 data = self._storage.get(path)
                 written += [(file.partition_path, file.file_id) for file in CommitMetadata.decode_files(data, path)]
-                self._learn_columns(CommitMetadata.decode_schema(data, path))
+                self._learn_columns(CommitMetadata.decode_schema(data, path), saw_all=instant.request_time > newest)
+                newest = max(newest, instant.completion_time or "") if instant.action != COMMIT else newest
         if _times(timeline, REPLACE_COMMIT) or self.replaced:
             self.replaced = replaced_file_groups(self._storage, timeline)
         self._groups.fold_in(timeline, written, self.replaced)
@@ -158,8 +169,10 @@ class SharedTable:
             self.partitions.clear()
         self._removals = removals
 
-    def _learn_columns(self, schema: str | None) -> None:
-        """Readers take the table's schema from our commits: a column that a commit leaves out is lost."""
+    def _learn_columns(self, schema: str | None, *, saw_all: bool) -> None:
+        """Readers take the table's schema from our commits: a column that a commit leaves out is lost. `saw_all`: the
+        commit's writer began when those were complete that were learned from.
+        """
         if schema is None:
             return
         comparison = compare_schemas(json.loads(schema), self._input_schema, self._fixed)
@@ -168,7 +181,7 @@ class SharedTable:
         fills = self._fills_unavailable
         if changed := compare_schemas(self._input_schema, comparison.schema, fills_unavailable=fills).needs_merge:
             raise ColumnsChanged(f"{self._storage.url}: another writer added or widened {', '.join(changed)}")
-        self.schema = comparison.schema
+        self.schema = comparison.schema if saw_all else joined(comparison.schema, self.schema)
 
     def wrote(self, instant: str, file_groups: Collection[tuple[str, str]]) -> None:
         """An instant of this attempt is complete, with these (partition path, file id)."""

@@ -12,7 +12,7 @@ from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, Instant, State
-from bucketingest.hudi.timeline.timeline import complete, create_inflight, path_of
+from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
@@ -28,6 +28,7 @@ from support.tables.other_writers import (
     commit,
     foreign_commit,
     later,
+    next_time,
     roll_back_completed,
     schedule_compaction,
     switch_on_metadata_table,
@@ -209,6 +210,24 @@ def test_a_compaction_that_carries_an_old_schema_along_takes_no_column_away(tabl
     assert schema_of_newest(table)[-1] == "note"
     table.attempt().run(offsets(2, 3), [row("k2")])
     assert schema_of_newest(table)[-1] == "note"
+
+
+def test_a_writer_that_could_not_see_a_new_column_takes_it_not_away(table: TestTable) -> None:
+    """It began before the column was added, and completes after it with the columns of then."""
+    attempt = table.attempt()
+    attempt.run(offsets(0, 1), ROWS[:1])
+    path = path_of(table.timeline().completed_commits[-1])
+    old = CommitMetadata.decode_extra(table.storage.get(path), path)["schema"]
+    slow = next_time(table)
+    create_requested(table.storage, slow)
+    create_inflight(table.storage, slow)
+    add_column(table, "note")
+    complete(table.storage, slow, next_time(table), CommitMetadata(extra_metadata={"schema": old}).encode())
+    attempt.run(offsets(1, 2), ROWS[1:])
+    assert schema_of_newest(table)[-1] == "note"
+    commit(table, CommitMetadata(extra_metadata={"schema": old}))  # this one saw the column
+    table.attempt().run(offsets(2, 3), [row("k2")])
+    assert "note" not in schema_of_newest(table)
 
 
 def test_a_column_that_another_writer_gives_another_type_stops_the_commit(table: TestTable) -> None:
