@@ -30,7 +30,11 @@ def exact(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return array.cast(pa.string()).cast(wanted)
     if pa.types.is_integer(array.type) and pa.types.is_floating(wanted):
         sure = 1 << _DIGITS[wanted.bit_width]
-        large = array.filter(pc.or_(pc.greater(array, sure), pc.less(array, -sure)))
+        if pa.types.is_signed_integer(array.type):
+            is_large = pc.or_(pc.greater(array, sure), pc.less(array, -sure))
+        else:
+            is_large = pc.greater(array, pa.scalar(sure, pa.uint64()))
+        large = array.filter(is_large)
         for value in large.to_pylist():
             if int(pa.scalar(float(value), wanted).as_py()) != value:
                 kind = "double" if pa.types.is_float64(wanted) else "float"

@@ -193,6 +193,32 @@ def test_an_unsigned_number_of_32_bits_is_that_number_where_a_column_has_room(un
         assert one == other == {"id": "a", **values, "map": [(str(most), most)], "same": -1}
 
 
+@pytest.mark.parametrize("unsigned", ["uint64", "fixed64"])
+@pytest.mark.parametrize("odd", [b"", b"\xa3\x06\xa4\x06"], ids=["in bulk", "with a group"])
+def test_an_unsigned_number_of_64_bits_is_that_number_in_a_double_and_in_a_maps_key_or_none(
+    unsigned: str, odd: bytes
+) -> None:
+    """As BIGINT it is negative."""
+    first = schema("double d = 2; repeated double many = 3; map<string, double> map = 4;")
+    more = f"{unsigned} d = 2; repeated {unsigned} many = 3; map<{unsigned}, {unsigned}> map = 4; {unsigned} n = 5;"
+    other = schema(more)
+    text = reader_of(first, other)
+    large, kept = 2**64 - 1, [0, 2**53, 2**63, 2**64 - 2**11]
+    messages = [
+        message(other, 8, id="a", d=2**63, many=kept, map={large: 2**63}, n=large) + odd,
+        message(other, 8, id="b", d=large) + odd,
+        message(other, 8, id="c", map={1: large}) + odd,
+    ]
+    found = decoded(text, {8: other}, *messages)
+    assert found.rows.to_pylist() == [
+        {"id": "a", "d": 2.0**63, "many": [float(each) for each in kept], "map": [(str(large), 2.0**63)], "n": -1}
+    ]
+    assert [(each.number, each.why) for each in found.refused] == [
+        (1, f"schema 8, field d: {large} has more digits than a double keeps"),
+        (2, f"schema 8, field map: {large} has more digits than a double keeps"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "more", "left"),
     [

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from bucketingest.decode.protobuf.schema import LONG, Field, Message
+from bucketingest.decode.protobuf.schema import LONG, WHOLE, Field, Message
 
 _TIME: Final = {"type": "long", "logicalType": "timestamp-micros"}
 _TYPES: Final[dict[str, Any]] = {
@@ -57,10 +57,11 @@ def only_columns(message: Message, columns: Any) -> Message:
 def _only(field: Field, column: pa.DataType) -> Field:
     if field.kind != "message":
         one = column.value_type if field.repeated else column
-        if field.kind not in LONG or one == pa.int32():
+        kinds, narrow, bits = (LONG, pa.int32(), 32) if field.kind in LONG else (WHOLE, pa.int64(), 64)
+        if field.kind not in kinds or one == narrow:
             return field
-        default = None if field.default is None else field.default % 2**32
-        return replace(field, kind=LONG[field.kind], default=default)
+        default = None if field.default is None else field.default % 2**bits
+        return replace(field, kind=kinds[field.kind], default=default)
     assert field.message is not None, "its kind says so"
     if field.is_map:
         key, value = field.message.fields

@@ -6,11 +6,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from bucketingest.decode.protobuf.schema import LONG, Field, Message
+from bucketingest.decode.protobuf.schema import LONG, WHOLE, Field, Message
 
 _TYPES: Final = {
     **dict.fromkeys(["int32", "uint32", "sint32", "fixed32", "sfixed32"], pa.int32()),
     **dict.fromkeys(["int64", "uint64", "sint64", "fixed64", "sfixed64", *LONG.values()], pa.int64()),
+    **dict.fromkeys(WHOLE.values(), pa.uint64()),
     "bool": pa.bool_(),
     "float": pa.float32(),
     "double": pa.float64(),

@@ -18,6 +18,7 @@ _FORMATS: Final = {
     "fixed32": struct.Struct("<i"),  # unsigned ones are Java's, which has signed ones only
     "sfixed32": struct.Struct("<i"),
     "long fixed32": struct.Struct("<I"),
+    "whole fixed64": struct.Struct("<Q"),
     "float": struct.Struct("<f"),
     "fixed64": struct.Struct("<q"),
     "sfixed64": struct.Struct("<q"),
@@ -237,6 +238,8 @@ def _integer(kind: str, value: int) -> int | bool:
     if kind in {"sint32", "sint64"}:
         value &= 0xFFFFFFFF if kind == "sint32" else 2**64 - 1
         return (value >> 1) ^ -(value & 1)
+    if kind == "whole uint64":
+        return value & (2**64 - 1)
     if kind == "long uint32":
         return value & 0xFFFFFFFF
     bits = 64 if kind in {"int64", "uint64"} else 32

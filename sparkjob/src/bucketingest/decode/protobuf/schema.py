@@ -20,10 +20,13 @@ WIRES: Final[dict[str, Wire]] = {
     **dict.fromkeys(["string", "bytes", "message", "timestamp", "duration"], BYTES),
     "long uint32": VARINT,
     "long fixed32": FIXED32,
+    "whole uint64": VARINT,
+    "whole fixed64": FIXED64,
 }
 """How a value of each kind is written. Timestamps and durations are messages that become one value."""
 LONG: Final = {"uint32": "long uint32", "fixed32": "long fixed32"}
-"""Kinds whose larger values are negative in 32 bits, and what they are where there is room for all."""
+WHOLE: Final = {"uint64": "whole uint64", "fixed64": "whole fixed64"}
+"""Kinds whose larger values are negative in 32 and in 64 bits, and what they are where a column is neither."""
 
 
 class UnreadableDescriptors(Exception):

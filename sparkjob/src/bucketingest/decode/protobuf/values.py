@@ -37,6 +37,8 @@ def numbers_of(field: Field, words: Words) -> Numbers:
         case "sint32":
             low = words.astype(np.uint32)
             return ((low >> np.uint32(1)) ^ (~(low & np.uint32(1)) + np.uint32(1))).view(np.int32)
+        case "whole uint64" | "whole fixed64":
+            return words
         case "long uint32" | "long fixed32":
             return (words & np.uint64(0xFFFFFFFF)).view(np.int64)
     dtype = _DTYPES[field.kind]
