@@ -139,6 +139,12 @@ simulate: $(READY) ## simulate crashes, zombies, faulty storage, other writers: 
 	PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m support.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) \
 	  $(if $(FIRST),--first $(FIRST)) $(if $(STATE),--state) $(if $(GLOBAL),--global) $(if $(EVENT),--event "$(EVENT)")
 
+# CHAINS: how many, from FIRST on, in turns of seven modes and three formats; SEED: only this one, with its log.
+.PHONY: chains
+chains: $(READY) ## random versions of schemas while rows flow, with crashes: every row compared (CHAINS=1000, SEED=123)
+	PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m support.evolution $(if $(SEED),--seed $(SEED),--chains $(or $(CHAINS),210)) \
+	  $(if $(FIRST),--first $(FIRST))
+
 # KILLS: how many faults; SEED repeats those of a run; SOAK_ARGS: see `python -m soak --help`.
 .PHONY: soak
 soak: $(READY) java connectors kafka-broker oracle ## kill the job again and again under load, then compare every row (KILLS=20 SEED=7)

@@ -3,43 +3,63 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, get_args
 
-Mode = Literal["BACKWARD", "FORWARD", "FULL", "NONE"]
+Mode = Literal["BACKWARD", "FORWARD", "FULL", "BACKWARD_TRANSITIVE", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE", "NONE"]
 Shape = Literal["plain", "record", "array", "map", "times"]
 FormatName = Literal["avro", "json", "protobuf"]
-MODES: Final[tuple[Mode, ...]] = ("BACKWARD", "FORWARD", "FULL", "NONE")
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
-OTHER: Final = {
-    "int": ["long", "double"],
-    "float": ["double"],
-    "long": ["double", "string", "int"],
-    "double": ["float", "int"],
+_WIDER: Final[dict[FormatName, dict[str, tuple[str, ...]]]] = {
+    "avro": {
+        "int": ("long", "float", "double"),
+        "long": ("float", "double"),
+        "float": ("double",),
+        "string": ("bytes",),
+        "bytes": ("string",),
+    },
+    "json": {"long": ("double",)},
+    "protobuf": {"int": ("long",), "long": ("int",), "string": ("bytes",), "bytes": ("string",)},
 }
-"""Types that a producer goes over to: some that a column can follow, and some that it cannot."""
+"""Types that a new reader reads old messages of, by the registry's rules; FORWARD allows the way back."""
+_NO_COLUMN: Final = {("long", "double"), ("long", "float")}
+_NO_COLUMN_INSIDE: Final = {*_NO_COLUMN, ("float", "double"), ("int", "float")}
+"""What a registry allows and no column follows: it would not keep the values."""
+_OTHER: Final = {
+    "int": ("long", "double", "string"),
+    "float": ("double",),
+    "long": ("double", "string", "int"),
+    "double": ("float", "int"),
+    "string": ("long", "boolean"),
+}
+"""Types that a producer goes over to without any rule."""
 _TYPES: Final[dict[FormatName, tuple[str, ...]]] = {
     "avro": ("int", "long", "float", "double", "string", "boolean", "date", "time", "decimal", "enum", "bytes"),
     "json": ("long", "double", "string", "boolean"),
     "protobuf": ("int", "long", "float", "double", "string", "boolean", "time", "enum", "bytes"),
 }
-_NAMES: Final = ("a", "b", "c", "d", "e", "f", "g", "h")
+NAMES: Final = ("a", "b", "c", "d", "e", "f", "g", "h")
 _DEFAULT: Final = {"a": 7, "b": -1}
 """Names whose fields have this default if their type is int, in each version; other defaults are null."""
+SYMBOLS: Final = ("ON", "OFF", "LOST", "SOLD")
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a version. `shape`: what is around its type; a record has two fields of it, or three."""
+    """A field of a version. `shape`: what is around its type; a record has fields of it. `symbols`: how many an enum
+    has.
+    """
 
     name: str
     kind: str
     shape: Shape = "plain"
     inside: tuple[str, ...] = ("x",)
     nullable: bool = False
+    symbols: int = 2
 
     def avro(self) -> dict[str, Any]:
-        kind: Any = _avro(self.kind, self.name)
+        kind: Any = self._avro(self.name)
         if self.shape == "record":
             kind = self._record()
         elif self.shape == "array":
@@ -47,7 +67,7 @@ class Field:
         elif self.shape == "map":
             kind = {"type": "map", "values": kind}
         elif self.shape == "times":
-            kind = {"type": "array", "items": _avro("time", self.name)}
+            kind = {"type": "array", "items": {"type": "long", "logicalType": "timestamp-millis"}}
         if self.nullable:
             return {"name": self.name, "type": ["null", kind], "default": None}
         default = {"default": _DEFAULT[self.name]} if self.has_default else {}
@@ -58,27 +78,43 @@ class Field:
         return self.shape == "plain" and self.kind == "int" and self.name in _DEFAULT and not self.nullable
 
     def _record(self) -> dict[str, Any]:
-        fields = [{"name": each, "type": _avro(self.kind, f"{self.name}_{each}")} for each in self.inside]
+        fields = []
+        for each in self.inside:
+            kind = self._avro(f"{self.name}_{each}")
+            late = {"type": ["null", kind], "default": None}
+            fields.append({"name": each, **(late if each.startswith("z") else {"type": kind})})
         return {"type": "record", "name": f"R_{self.name}", "fields": fields}
+
+    def _avro(self, name: str) -> Any:
+        return {
+            "date": {"type": "int", "logicalType": "date"},
+            "time": {"type": "long", "logicalType": "timestamp-millis"},
+            "decimal": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            "enum": {"type": "enum", "name": f"E_{name}", "symbols": list(SYMBOLS[: self.symbols])},
+        }.get(self.kind, self.kind)
 
 
 @dataclass
 class Chain:
-    """Versions of a schema, the oldest first."""
+    """Versions of a schema, the oldest first. `odd`: with steps that the mode allows though no column can follow."""
 
     mode: Mode
     format: FormatName = "avro"
+    odd: bool = False
     versions: list[tuple[Field, ...]] = field(default_factory=list)
 
     @classmethod
     def of(cls, seed: int, format_: FormatName = "avro") -> Chain:
         draw = random.Random(seed)
         mode = MODES[seed % len(MODES)]
-        first = tuple(_new(draw, format_, name) for name in draw.sample(_NAMES, draw.randint(1, 3)))
-        chain = cls(mode, format_, [first])
+        first = tuple(_new(draw, format_, name) for name in draw.sample(NAMES, draw.randint(1, 3)))
+        chain = cls(mode, format_, draw.random() < _ODD or mode == "NONE", [first])
         for _ in range(draw.randint(2, 7)):
             chain.versions.append(_next(draw, chain))
         return chain
+
+
+_ODD: Final = 0.15
 
 
 def _new(draw: random.Random, format_: FormatName, name: str, *, nullable: bool | None = None) -> Field:
@@ -89,44 +125,61 @@ def _new(draw: random.Random, format_: FormatName, name: str, *, nullable: bool 
     return Field(name, kind, "plain" if name in _DEFAULT else shape, ("x", "y")[: draw.randint(1, 2)], nullable)
 
 
+_STEPS: Final = {"BACKWARD": "adwrsn", "FORWARD": "aAAdwrsn", "FULL": "aadrw", "NONE": "aAdwrsn"}
+"""Of each mode: add a field with a default or without, delete one, another type, a field more inside, another number
+of symbols, nulls or none.
+"""
+
+
 def _next(draw: random.Random, chain: Chain) -> tuple[Field, ...]:
-    mode, before = chain.mode, chain.versions
+    """A version that the mode allows behind the last: by the rules of Avro for Avro, of Confluent's registry else."""
+    mode, before = chain.mode.removesuffix("_TRANSITIVE"), chain.versions
     fields = list(before[-1])
-    used = {each.name for version in before for each in version}
-    unused = [each for each in _NAMES if each not in used]
-    steps = {"BACKWARD": "adrw", "FORWARD": "AdAdw", "FULL": "ad", "NONE": "aAdwnz"}[mode]
-    match draw.choice(steps):
+    unused = _unused(chain)
+    place = draw.randrange(len(fields)) if fields else 0
+    old = fields[place] if fields else Field("", "")
+    match draw.choice(_STEPS[mode]):
         case "a" if unused:
             fields.append(_new(draw, chain.format, draw.choice(unused), nullable=True))
         case "A" if unused:
             fields.insert(draw.randint(0, len(fields)), _new(draw, chain.format, draw.choice(unused), nullable=False))
-        case "d" if fields:
-            gone = [each for each in fields if mode in {"BACKWARD", "NONE"} or each.nullable or each.has_default]
-            if gone:
-                fields.remove(draw.choice(gone))
-        case "r" | "n" if fields:  # a field more inside
-            place = draw.randrange(len(fields))
-            if fields[place].shape in {"record", "array"} and mode == "NONE":
-                old = fields[place]
-                fields[place] = Field(old.name, old.kind, old.shape, (*old.inside, f"z{len(before)}"), old.nullable)
-        case "w" | "z" if fields:
-            place = draw.randrange(len(fields))
-            old = fields[place]
-            others = [each for each in OTHER.get(old.kind, ()) if each in _TYPES[chain.format]]
-            if others and old.shape != "times":
-                kind = draw.choice(others)
-                is_wider = kind in {"long", "double"}
-                if mode == "NONE" or (kind != "string" and is_wider == (mode == "BACKWARD")):
-                    fields[place] = Field(old.name, kind, old.shape, old.inside, old.nullable)
+        case "d" if fields and (mode in {"BACKWARD", "NONE"} or old.nullable or old.has_default):
+            del fields[place]
+        case "w" if fields and old.shape != "times" and (others := _other_types(chain, mode, old)):
+            fields[place] = replace(old, kind=draw.choice(others))
+        case "r" if old.shape in {"record", "array"}:
+            fields[place] = replace(old, inside=(*old.inside, f"z{len(before)}"))
+        case "s" if old.kind == "enum":
+            fewer = mode == "FORWARD" or (mode == "NONE" and draw.random() < 0.5)
+            fields[place] = replace(old, symbols=max(old.symbols - 1, 1) if fewer else min(old.symbols + 1, 4))
+        case "n" if fields and not old.has_default:
+            fields[place] = replace(old, nullable=mode == "BACKWARD" or (mode == "NONE" and draw.random() < 0.5))
     if draw.random() < 0.2:
         draw.shuffle(fields)
     return tuple(fields)
 
 
-def _avro(kind: str, name: str) -> Any:
-    return {
-        "date": {"type": "int", "logicalType": "date"},
-        "time": {"type": "long", "logicalType": "timestamp-millis"},
-        "decimal": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
-        "enum": {"type": "enum", "name": f"E_{name}", "symbols": ["ON", "OFF"]},
-    }.get(kind, kind)
+def _unused(chain: Chain) -> list[str]:
+    """Names for a new field. A mode that looks at the last version only allows one again, with another type."""
+    taken = {each.name for version in chain.versions for each in version}
+    if chain.odd and chain.mode in {"BACKWARD", "FORWARD", "NONE"}:
+        taken = {each.name for each in chain.versions[-1]}
+    return [each for each in NAMES if each not in taken]
+
+
+def _other_types(chain: Chain, mode: str, old: Field) -> list[str]:
+    wider = _WIDER[chain.format]
+    new_reads_old = {(one, other) for one, others in wider.items() for other in others}
+    old_reads_new = {(other, one) for one, other in new_reads_old}
+    match mode:
+        case "BACKWARD":
+            found = new_reads_old
+        case "FORWARD":
+            found = old_reads_new
+        case "FULL":
+            found = new_reads_old & old_reads_new
+        case _:
+            found = {(one, other) for one, others in _OTHER.items() for other in others}
+    if not chain.odd and chain.format == "avro":
+        found = found - (_NO_COLUMN if old.shape == "plain" else _NO_COLUMN_INSIDE)
+    return sorted(other for one, other in found if one == old.kind and other in _TYPES[chain.format])

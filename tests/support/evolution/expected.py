@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +21,13 @@ _JOINED_AT_TOP: Final = {
     ("int", "float"): "double",
     ("float", "int"): "double",
 }
-_READ_AS: Final = {"int": {"long", "float", "double"}, "long": {"float", "double"}, "float": {"double"}}
+_READ_AS: Final = {
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
 _STORED: Final = {("int", "long"), ("int", "double")}
 _STORED_AT_TOP: Final = {*_STORED, ("float", "double")}
 _DIGITS: Final = {"float": 24, "double": 53}
@@ -39,19 +46,21 @@ def kinds_of(version: Sequence[Field]) -> Kinds:
     return found
 
 
-def _joined(reader: Kinds, message: Kinds, looked_at: Collection[tuple[str, str]] = ()) -> Kinds | None:
-    """The reader's columns after a schema came; None if its messages cannot be read. `looked_at`: a column's kind and
-    the message's, of which values are looked at one by one.
+def _joined(reader: Kinds, message: Kinds, *, is_json: bool = False) -> Kinds | None:
+    """The reader's columns after a schema came; None if its messages cannot be read. `is_json`: text has what is there,
+    whatever it is, and whether a number is a whole one is seen value by value.
     """
     found = dict(reader)
     for path, kind in message.items():
+        if is_json and (reader.get(path[:1], reader.get(path)) == "string"):
+            continue
         known = found.setdefault(path, kind)
         if known == kind:
             continue
         wider = (_JOINED_AT_TOP if len(path) == 1 else _JOINED).get((known, kind))
         if wider is not None:
             found[path] = wider
-        elif known not in _READ_AS.get(kind, ()) and (known, kind) not in looked_at:
+        elif known not in _READ_AS.get(kind, ()) and not (is_json and (known, kind) == ("long", "double")):
             return None
     return found
 
@@ -77,23 +86,21 @@ class Expected:
     table: Kinds = field(default_factory=dict)
     reader: Kinds = field(default_factory=dict)
     defaults: dict[str, int] = field(default_factory=dict)
+    kept: tuple[Kinds, Kinds, dict[str, int]] | None = None
+    """All three as of the last commit."""
     known: dict[int, Sequence[Field]] = field(default_factory=dict)
     """Versions of which the process has seen messages, by their ids."""
     refused: set[int] = field(default_factory=set)
     """Those whose columns the table did not take."""
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rounded: int = 0
+    """Dead letters of numbers that a column would round."""
 
-    def starts(self, versions: Mapping[int, Sequence[Field]]) -> int:
-        """A process starts: the id of the version that it takes."""
+    def starts(self, newest: Sequence[Field]) -> None:
+        """A process starts with the columns of the last commit, or with the newest version's if there is none."""
         self.known, self.refused = {}, set()
-        for number in sorted(versions, reverse=True):
-            kinds = kinds_of(versions[number])
-            table = _stored(self.table, kinds)
-            if table is not None:
-                self.table, self.reader = table, kinds
-                self.defaults = self._defaults(versions[number])
-                return number
-        raise AssertionError("the first version made the table")
+        kinds = kinds_of(newest)
+        self.table, self.reader, self.defaults = self.kept or (kinds, kinds, self._defaults(newest))
 
     def takes(self, messages: Sequence[tuple[int, Sequence[Field], dict[str, Any]]]) -> list[int]:
         """A micro-batch of messages with ids and versions; those that are dead letters."""
@@ -106,9 +113,11 @@ class Expected:
             values = {each.name: self._value(each, row[each.name]) for each in version} if is_row else {}
             if not is_row or any(_rounds(each) for each in values.values()):
                 letters.append(at)
+                self.rounded += is_row
                 continue
             missing = {name: value for name, value in self.defaults.items() if name not in values}
             self.rows[row["id"]] = {**missing, **values}
+        self.kept = self.table, self.reader, self.defaults
         return letters
 
     def _grows(self) -> bool:
@@ -128,7 +137,7 @@ class Expected:
         return False
 
     def _joined(self, version: Sequence[Field]) -> Kinds | None:
-        return _joined(self.reader, kinds_of(version), [("long", "double")] if self.format == "json" else [])
+        return _joined(self.reader, kinds_of(version), is_json=self.format == "json")
 
     def _defaults(self, version: Sequence[Field]) -> dict[str, int]:
         if self.format != "avro":
@@ -138,6 +147,8 @@ class Expected:
     def _value(self, of: Field, value: Any) -> Any:
         if value is None or of.shape == "times":
             return value
+        if self.format == "json" and of.kind != "string" and self.reader.get((of.name,)) == "string":
+            return json.dumps(value)
         if of.shape == "plain":
             return self._number((of.name,), of.kind, value)
         if of.shape == "map":
@@ -150,6 +161,10 @@ class Expected:
 
     def _number(self, path: tuple[str, ...], kind: str, value: Any) -> Any:
         wanted = self.reader[path]
+        if self.format == "json" and wanted == "string" and kind != "string":
+            return json.dumps(value)
+        if {kind, wanted} == {"string", "bytes"}:
+            return value.encode() if wanted == "bytes" else value.decode()
         if kind == "float" and wanted in {"float", "double"}:
             return float(str(np.float32(value)))
         if wanted == "long" and kind == "double":  # a number with a point is no whole one

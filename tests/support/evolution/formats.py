@@ -22,7 +22,7 @@ from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder
 from bucketingest.decode.protobuf.registered import columns_text as columns_of_protobuf
 from bucketingest.decode.registered.wire_format import RegisteredDecoder, WriterSchema
 from support.decoding.registered_avro import encoded
-from support.evolution.chains import Field, FormatName
+from support.evolution.chains import NAMES, SYMBOLS, Field, FormatName
 
 Version = Sequence[Field]
 
@@ -116,8 +116,12 @@ class Protobuf:
 
     def message(self, version: Version, row: Mapping[str, Any], schema_id: int) -> bytes:
         kind = message_factory.GetMessageClass(descriptor_of(self.text(version), "Order"))
-        values = {name: value for name, value in row.items() if value is not None}
-        return b"\0" + schema_id.to_bytes(4, "big") + b"\0" + kind(**values).SerializeToString()
+        times = [each.name for each in version if (each.shape, each.kind) == ("map", "time")]
+        made = kind(**{name: value for name, value in row.items() if value is not None and name not in times})
+        for name in times:  # Google's class takes none in a map
+            for key, value in (row[name] or {}).items():
+                getattr(made, name)[key].FromDatetime(value)
+        return b"\0" + schema_id.to_bytes(4, "big") + b"\0" + made.SerializeToString()
 
     def decoder(self, reader: str, writers: Mapping[int, WriterSchema]) -> RegisteredDecoder:
         return RegisteredProtobufDecoder("Order", columns_of(read_reader(reader)), writers, reader)
@@ -126,7 +130,8 @@ class Protobuf:
 @lru_cache(64)
 def _compiled(version: tuple[Field, ...]) -> str:
     fields, records = [], []
-    for number, each in enumerate(version, 2):
+    for each in version:
+        number = 2 + NAMES.index(each.name)  # a name keeps its number
         kind = PROTOBUF_KINDS.get(each.kind, each.kind)
         if each.shape in {"record", "array"}:
             inside = " ".join(f"optional {kind} {name} = {at};" for at, name in enumerate(each.inside, 1))
@@ -138,7 +143,8 @@ def _compiled(version: tuple[Field, ...]) -> str:
         kind = PROTOBUF_KINDS["time"] if each.shape == "times" else kind
         label = "repeated" if each.shape in {"array", "times"} else "optional"
         fields.append(f"{label} {kind} {each.name} = {number};")
-    switch = "enum Switch { ON = 0; OFF = 1; }"
+    symbols = SYMBOLS[: max((each.symbols for each in version), default=1)]
+    switch = f"enum Switch {{ {' '.join(f'{name} = {at};' for at, name in enumerate(symbols))} }}"
     order = f"message Order {{ optional string id = 1; {' '.join(fields)} }}"
     text = f'syntax = "proto3"; import "google/protobuf/timestamp.proto"; {order} {" ".join(records)} {switch}'
     return compiled(text, {})

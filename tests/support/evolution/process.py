@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -20,16 +21,18 @@ from bucketingest.decode.avro.schema import read_reader
 from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.storage import open_storage
-from bucketingest.stream.growth import Growth, first_taken
+from bucketingest.storage import Storage, open_storage
+from bucketingest.stream.growth import Growth
 from bucketingest.stream.source.columns_schema import ColumnsSchema, SchemaGrown
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import ColumnsChanged, ConflictingAttempt, InstantAborted
+from bucketingest.write.instants.commit_content import read_as_of
 from bucketingest.write.instants.source_range import SourceRange
-from support.evolution.chains import Chain, Field, FormatName
+from support.evolution.chains import SYMBOLS, Chain, Field, FormatName
 from support.evolution.expected import Expected, same
 from support.evolution.formats import FORMATS, MessageFormat
 from support.oracle import hudi_rs
+from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.local_writer import PIPELINE, LocalWriter
 from support.tables.other_writers import add_column
 from support.tables.services.compactions import compact
@@ -38,10 +41,29 @@ DEFINITION = TableDefinition("chain", ("id",), buckets=1)
 _REOPENED_MAX = 20
 _ABSENT = ("plain", "record")
 """Shapes of which Protobuf has none; of others it has nothing inside."""
+_CHANGES_MAX = 120
+"""A process dies at a change of the table before this one, or at none."""
+Message = tuple[int, Sequence[Field], dict[str, Any]]
 
 
-class Died(Exception):
-    """The process was killed."""
+class Died(BaseException):
+    """The process was killed while tasks had written, and the driver did not know it."""
+
+
+@dataclass
+class Played:
+    """What became of a chain's messages."""
+
+    messages: int = 0
+    letters: int = 0
+    """Dead letters."""
+    rounded: int = 0
+    """Of these a number that its column would round."""
+    refused: set[int] = field(default_factory=set)
+    """Versions of which each message was one."""
+    kills: int = 0
+    growths: int = 0
+    compactions: int = 0
 
 
 @dataclass
@@ -56,7 +78,15 @@ class Process:
     others: int = 0
     columns: ColumnsSchema = field(default_factory=ColumnsSchema)
     ids: set[int] = field(default_factory=set)
+    played: Played = field(default_factory=Played)
+    storage: Storage = field(init=False)
     writer: LocalWriter = field(init=False)
+    merged: dict[str, dict[str, Any]] | None = field(default_factory=dict)
+    """Rows that base files have; None if that is not known."""
+    commits: list[tuple[str, set[str]]] = field(default_factory=list)
+    """Completion times of commits, and the keys whose rows they have."""
+    sent: list[Message] | None = None
+    """Of a micro-batch that may not be written yet."""
 
     def __post_init__(self) -> None:
         self.expected = Expected(self.chain.format)
@@ -67,37 +97,78 @@ class Process:
         return FORMATS[self.chain.format]
 
     def start(self) -> None:
-        self.columns, self.ids = ColumnsSchema(), set()
-        texts = [self.format.reader(self.chain.versions[number]) for number in reversed(range(self.registered))]
-
-        def take(text: str) -> LocalWriter:
-            self.columns.text = text
-            return self._open(text)
-
-        self.writer = first_taken((partial(str, text) for text in texts), take)
-        versions = {number + 1: self.chain.versions[number] for number in range(self.registered)}
-        taken = self.expected.starts(versions)
-        assert self.columns.text == texts[self.registered - taken], f"a start takes version {taken}"
-
-    def micro_batch(self, *, dies: bool = False) -> None:
-        """Messages of random versions: rows, dead letters, nothing else."""
-        messages = [self._message() for _ in range(self.draw.randint(1, 6))]
-        if dies:
+        """A process starts, and dies sooner or later; the last one's micro-batch may be written, by a start too."""
+        while True:
+            self.columns, self.ids = ColumnsSchema(), set()
+            dies_at = self.draw.randrange(_CHANGES_MAX) if self.draw.random() < 0.6 else sys.maxsize
+            self.storage = CrashingStorage(open_storage(str(self.path)), dies_at)
             try:
-                self._write(messages, dies=True)
-            except Died:
-                self.start()  # columns come with a commit: it left none
-        refused = self._write(messages)
-        assert self.expected.takes(messages) == refused, f"dead letters of {messages}"
+                self._start()
+            except Crash:
+                self.played.kills += 1
+            else:
+                return
+
+    def _start(self) -> None:
+        newest = self.chain.versions[self.registered - 1]
+        self.columns.text = read_as_of(self.storage, PIPELINE) or self.format.reader(newest)
+        self.writer = self._open(self.columns.text)
+        if self.sent is not None and self._number() > self._sent_as:
+            self._is_written(self.expected.takes(self.sent))
+        self.expected.starts(newest)
+
+    def survived(self, act: Callable[[], None]) -> None:
+        """Another process goes on if this one dies."""
+        try:
+            act()
+        except (Crash, Died):
+            self.merged = None
+            self.played.kills += 1
+            self.start()
+
+    def micro_batch(self, *, dies: bool) -> None:
+        """Messages of random versions: rows, dead letters, nothing else."""
+        self.sent, self._sent_as = [self._message() for _ in range(self.draw.randint(1, 6))], self._number()
+        while self.sent is not None:
+            self.survived(partial(self._write_sent, dies=dies))
+            dies = False
         self.check()
 
+    def _write_sent(self, *, dies: bool) -> None:
+        assert self.sent is not None, "there are messages"
+        refused = self._write(self.sent, dies=dies)
+        expected = self.expected.takes(self.sent)
+        assert expected == refused, f"dead letters {refused}, not {expected} of {self.sent}; {self.columns.refused}"
+        self._is_written(refused)
+
+    def _is_written(self, refused: list[int]) -> None:
+        assert self.sent is not None, "there are messages"
+        newest = Timeline.load(open_storage(str(self.path))).completed_commits[-1]
+        assert newest.completion_time is not None, "it is completed"
+        keys = {row["id"] for at, (_, _, row) in enumerate(self.sent) if at not in refused}
+        self.commits.append((newest.completion_time, keys))
+        self.played.messages += len(self.sent)
+        self.played.letters += len(refused)
+        self.played.refused |= self.expected.refused
+        self.sent = None
+
     def check(self) -> None:
-        """hudi-rs shows what is expected."""
-        table = hudi_rs.snapshot(self.path)
+        """hudi-rs and the command `query` show what is expected: in one commit, so also what a new version has."""
+        rows = self.expected.rows
+        self._same(hudi_rs.snapshot(self.path), rows)
+        if self.merged is not None:
+            self._same(hudi_rs.read_optimized(self.path), self.merged)
+        at = self.draw.randrange(len(self.commits)) if self.commits else 0
+        changed = {key for _, keys in self.commits[at + 1 :] for key in keys}
+        if changed:
+            found = hudi_rs.incremental(self.path, self.commits[at][0])
+            self._same(found, {key: rows[key] for key in changed})
+
+    def _same(self, table: pa.Table, rows: Mapping[str, dict[str, Any]]) -> None:
         found = {row["id"]: row for row in table.to_pylist()}
-        assert found.keys() == self.expected.rows.keys()
+        assert found.keys() == rows.keys()
         assert table.num_rows == len(found)
-        for key, row in self.expected.rows.items():
+        for key, row in rows.items():
             values = {
                 name: each for name, each in found[key].items() if name != "id" and not name.startswith("_hoodie")
             }
@@ -120,14 +191,34 @@ class Process:
         add_column(cast(Any, table), f"other{self.others}")
 
     def compact(self) -> None:
-        compact(open_storage(str(self.path)))
+        compact(self.storage)
+        self.merged = dict(self.expected.rows)
+        self.played.compactions += 1
+
+    def ended(self) -> Played:
+        """All of it is merged and read by each reader; and the bar: of what a registry calls compatible no message is
+        a dead letter, but for a number that its column would round.
+        """
+        self.survived(self.compact)
+        self.check()
+        self._same(hudi_rs.by_datafusion(self.path), self.expected.rows)
+        if not self.chain.odd:
+            assert not self.played.refused, f"versions {self.played.refused} are dead letters"
+            assert self.played.letters == self.expected.rounded
+        self.played.rounded = self.expected.rounded
+        return self.played
+
+    def _number(self) -> int:
+        done = self.writer.coordinator.position
+        return 0 if done is None else done.batch_id + 1
 
     def _open(self, text: str) -> LocalWriter:
-        return LocalWriter(self.path, DEFINITION, columns_of(read_reader(text)), write_tasks=1, map_tasks=1)
+        columns = columns_of(read_reader(text))
+        return LocalWriter(
+            self.path, DEFINITION, columns, write_tasks=1, map_tasks=1, storage=self.storage, read_as=text
+        )
 
-    def _write(
-        self, messages: Sequence[tuple[int, Sequence[Field], dict[str, Any]]], *, dies: bool = False
-    ) -> list[int]:
+    def _write(self, messages: Sequence[Message], *, dies: bool = False) -> list[int]:
         growth = Growth(self.columns, lambda text: text, cast(Any, self._open))
         self.ids |= {number for number, _, _ in messages}
         values = pa.array([self.format.message(version, row, number) for number, version, row in messages])
@@ -146,14 +237,16 @@ class Process:
                 continue  # written again in a new instant
             except ColumnsChanged:
                 pass
+            self.merged = None
             self.writer.coordinator.give_up("columns become more")
             self.writer = cast(Any, growth.starter(asked, threading.Event()))
+            self.played.growths += 1
         raise AssertionError("columns become more without an end")
 
     def _commit(self, rows: pa.Table, *, dies: bool) -> None:
         coordinator = self.writer.coordinator
         done = coordinator.position
-        number = 0 if done is None else done.batch_id + 1
+        number = self._number()
         start = None if done is None else done.end
         found = SourceRange("checkpoint", start, str(number), query_id=PIPELINE, batch_id=number)
 
@@ -165,7 +258,7 @@ class Process:
 
         coordinator.run(found, write)
 
-    def _message(self) -> tuple[int, Sequence[Field], dict[str, Any]]:
+    def _message(self) -> Message:
         number = self.draw.randrange(self.registered)
         version = self.chain.versions[number]
         row = {each.name: self._value(each) for each in version}
@@ -176,16 +269,16 @@ class Process:
             return None
         match of.shape:
             case "plain":
-                return self._of_kind(of.kind)
+                return self._of_kind(of)
             case "record":
-                return {each: self._of_kind(of.kind) for each in of.inside}
+                return {each: self._of_kind(of) for each in of.inside}
             case "array":
-                return [{each: self._of_kind(of.kind) for each in of.inside} for _ in range(self.draw.randint(0, 2))]
+                return [{each: self._of_kind(of) for each in of.inside} for _ in range(self.draw.randint(0, 2))]
             case "map":
-                return {key: self._of_kind(of.kind) for key in "kl"[: self.draw.randint(0, 2)]}
-        return [self._of_kind("time")]
+                return {key: self._of_kind(of) for key in "kl"[: self.draw.randint(0, 2)]}
+        return [self._of_kind(replace(of, kind="time"))]
 
-    def _of_kind(self, kind: str) -> Any:
+    def _of_kind(self, of: Field) -> Any:
         number = self.draw.randrange(10**6)
         return {
             "int": self.draw.choice((number, -(2**31), 2**24 + 1)),
@@ -197,25 +290,26 @@ class Process:
             "date": date(1970, 1, 1) + timedelta(days=number % 20000),
             "time": datetime(2024, 1, 1, tzinfo=UTC) + timedelta(milliseconds=number),
             "decimal": Decimal(number).scaleb(-2),
-            "enum": self.draw.choice(("ON", "OFF")),
+            "enum": self.draw.choice(SYMBOLS[: of.symbols]),
             "bytes": str(number).encode(),
-        }[kind]
+        }[of.kind]
 
 
-def played(path: Path, seed: int, format_: FormatName) -> Process:
+def played(path: Path, seed: int, format_: FormatName) -> Played:
     """A chain from its first version to its last, with crashes, compactions and other writers between."""
     draw = random.Random(f"evolution {seed}")
     process = Process(path, Chain.of(seed, format_), draw)
     while True:
         for _ in range(draw.randint(1, 3)):
-            process.micro_batch(dies=draw.random() < 0.15)
+            process.micro_batch(dies=draw.random() < 0.1)
             if draw.random() < 0.15:
-                process.compact()
+                process.survived(process.compact)
                 process.check()
             if draw.random() < 0.1:
+                process.merged = None
                 process.start()
             if draw.random() < 0.07:
                 process.another_writer_adds_a_column()
         if process.registered == len(process.chain.versions):
-            return process
+            return process.ended()
         process.registered += 1

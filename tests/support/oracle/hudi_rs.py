@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
+from datafusion import SessionContext
+from hudi import HudiDataFusionDataSource, HudiQueryType, HudiReadOptions, HudiTableBuilder
 
 
 class HudiRsError(Exception):
@@ -15,6 +16,19 @@ class HudiRsError(Exception):
 def snapshot(path: str | Path) -> pa.Table:
     """The table as it is now, as hudi-rs sees it, meta columns included. Raises HudiRsError."""
     return _read(path, HudiReadOptions().with_query_type(HudiQueryType.Snapshot))
+
+
+def read_optimized(path: str | Path) -> pa.Table:
+    """The rows of base files, as hudi-rs sees them, meta columns included. Raises HudiRsError."""
+    options = HudiReadOptions().with_query_type(HudiQueryType.Snapshot)
+    return _read(path, options.with_hudi_option("hoodie.read.use.read_optimized.mode", "true"))
+
+
+def by_datafusion(path: str | Path) -> pa.Table:
+    """The table as it is now, as the command `query` scans it: with hudi-rs below DataFusion."""
+    context = SessionContext()
+    context.register_table("t", HudiDataFusionDataSource(str(path)))
+    return pa.Table.from_batches([each.to_pyarrow() for each in context.sql("SELECT * FROM t").execute_stream()])
 
 
 def incremental(path: str | Path, begin: str, end: str | None = None) -> pa.Table:

@@ -6,7 +6,7 @@ So a test of tables needs no second JVM.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from bucketingest.hudi.table.checks import refuse_changed_table
 from bucketingest.hudi.table.layout_warnings import LogBlock
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.services.metadata_table import MetadataTableDrop
-from bucketingest.storage import open_storage
+from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings, MicroBatchOutcome
 from bucketingest.write.instants.source_range import SourceRange
@@ -53,16 +53,20 @@ class LocalWriter:
     """How long an instant takes in micro-batches; None: each has one of its own."""
     drop_metadata_table: bool = False
     """Whether Hudi's metadata table is dropped; else a table with it is refused."""
+    storage: Storage | None = None
+    """What the driver reads and writes the table by."""
+    read_as: str = ""
+    """What messages are read as: see `OpenTable`."""
     coordinator: InstantCoordinator = field(init=False)
 
     def __post_init__(self) -> None:
-        storage = open_storage(str(self.path))
+        storage = self.storage or open_storage(str(self.path))
 
         def merge_logs(_: pa.Schema) -> None:
             compact(storage)
 
         drop = MetadataTableDrop(storage, self.lock) if self.drop_metadata_table else None
-        self._opened = open_table(
+        opened = open_table(
             storage,
             self.definition,
             self.schema,
@@ -71,6 +75,7 @@ class LocalWriter:
             drop_metadata_table=None if drop is None else drop.at_start,
             merge_logs=merge_logs,
         )
+        self._opened = replace(opened, read_as=self.read_as)
         settings = CoordinatorSettings(
             self.pipeline,
             self.write_tasks,

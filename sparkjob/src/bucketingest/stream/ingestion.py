@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.decode.decoder_choice import Way
 from bucketingest.decode.kafka.client_options import Client
-from bucketingest.decode.registered.subjects import readers_schemas, registry_client, with_columns
+from bucketingest.decode.registered.subjects import readers_schemas, registry_client, to_keep, with_columns
 from bucketingest.lease.guard import LEASE_MARGIN
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
@@ -60,6 +60,7 @@ from bucketingest.stream.starter import QueryStarter
 from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.stream.topics.reading import TopicsRead
 from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.instants.commit_content import read_as_of
 from bucketingest.write.open_table import check_definition, open_table
 
 log = logging.getLogger(__name__)
@@ -123,6 +124,8 @@ class Input:
     pipeline: Pipeline
     shape: RowShape
     registered: RegisteredMessages | None = None
+    read_as: str = ""
+    """What `OpenTable` keeps of the resource."""
 
     @classmethod
     def of(
@@ -147,6 +150,7 @@ class Input:
             pipeline,
             shape,
             RegisteredMessages(shape, rows, lookups, columns=columns, stops=stops, tell=board.schemas),
+            to_keep(resource) if columns is not None else "",
         )
 
 
@@ -182,7 +186,11 @@ def inputs_of(
             columns.text = read_as.spec.format.columns_text
         return given(read_as)
 
-    versions = iter([resource]) if client is None else readers_schemas(resource, client, Patience())
+    versions = iter([resource])
+    if client is not None:
+        pipeline = Pipeline.of(resource)
+        kept = read_as_of(open_storage(pipeline.table_url, pipeline.storage_options), pipeline.name)
+        versions = readers_schemas(resource, client, Patience(), kept)
     made = (partial(first, each) for each in versions)
     return Inputs(made, columns, lambda text: given(with_columns(taken, text)))
 
@@ -295,7 +303,7 @@ def opened_for(
         before = opens(columns)
         HeldTable.of(pipeline, before, lease, board).merge_logs(before, tasks=tasks)
 
-    opened = opens(shape.schema(rows), merge_logs=merge_logs)
+    opened = replace(opens(shape.schema(rows), merge_logs=merge_logs), read_as=given.read_as)
     way = shape.way()
     log.info("%s", way, extra={"pipeline": pipeline.name})
     reading = shape.reading(rows)

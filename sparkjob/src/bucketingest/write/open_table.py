@@ -76,6 +76,8 @@ class OpenTable:
     commits: frozenset[str]
     """Request times of the completed instants whose file groups are in the index."""
     created: bool
+    read_as: str = ""
+    """What messages are read as: each commit keeps it for the next start, which goes on with the same columns."""
 
     @property
     def storage(self) -> Storage:

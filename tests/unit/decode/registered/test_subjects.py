@@ -1,4 +1,4 @@
-"""The schema of the table's columns is fixed at the start: the spec's, or the newest of the subject."""
+"""The schema of the table's columns at a start: the spec's, the last commit's, or the newest of the subject."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from bucketingest.decode.registered.subjects import (
     VERSIONS_MAX,
     readers_schemas,
     registry_client,
+    to_keep,
     with_readers_schema,
     writer_schema,
 )
 from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.exit_codes import ExitCode
 from bucketingest.registry.client import RegisteredSchema
-from bucketingest.registry.errors import SubjectMissing, UnusableSchema
+from bucketingest.registry.errors import RegistryError, SubjectMissing, UnusableSchema
 from bucketingest.registry.lookups import Patience
 from bucketingest.spec.model import BucketIngest
 from support.jobs.stream_runs import Lake
@@ -36,7 +37,7 @@ def registry() -> Iterator[HttpRegistry]:
         yield found
 
 
-def resource(registry: HttpRegistry, **format_: Any) -> BucketIngest:
+def resource(registry: HttpRegistry, /, **format_: Any) -> BucketIngest:
     kafka = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
     spec = {"type": "avro", "registry": {"url": registry.url}, **format_}
     return Lake(Path("/lake")).resource(kafka, table={"recordKey": ["id"]}, format=spec)
@@ -92,11 +93,39 @@ def test_what_the_registry_says_of_an_id_is_a_schema_or_a_reason() -> None:
     assert writer_schema(None, "JSON").why_not == "is not in the registry"
 
 
-def versions(registry: HttpRegistry) -> list[str]:
-    given = resource(registry)
+def test_a_start_goes_on_with_the_columns_of_the_last_commit_and_asks_no_registry(registry: HttpRegistry) -> None:
+    registry.register("orders-value", NAMED)
+    kept = to_keep(fixed(resource(registry)))
+    registry.register("orders-value", {**json.loads(NAMED), "fields": [{"name": "other", "type": "int"}]})
+    registry.requests.clear()
+    next(_schemas(resource(registry), kept))
+    assert registry.requests == []
+    assert versions(registry, kept) == ["n", "other", "n"], "what the table does not take is not the end"
+    other = resource(registry, registry={"url": registry.url, "subject": "other-value"})
+    for given in (other, resource(registry, type="json"), resource(registry, envelope={"type": "debezium"})):
+        registry.requests.clear()
+        with pytest.raises(RegistryError):
+            next(_schemas(given, kept))
+        assert registry.requests, "they are other messages"
+
+
+def test_with_its_columns_kept_a_start_needs_no_registry() -> None:
+    with http_registry() as found:
+        found.register("orders-value", NAMED)
+        kept = to_keep(fixed(resource(found)))
+    goes_on = next(_schemas(resource(found), kept)).spec.format
+    assert goes_on is not None
+    assert goes_on.columns_text == json.loads(kept)[-1]
+
+
+def _schemas(given: BucketIngest, kept: str = "") -> Iterator[BucketIngest]:
     assert given.spec.format is not None
     assert given.spec.format.registry is not None
-    found = readers_schemas(given, registry_client(given.spec.format.registry), NO_PATIENCE)
+    return readers_schemas(given, registry_client(given.spec.format.registry), NO_PATIENCE, kept)
+
+
+def versions(registry: HttpRegistry, kept: str = "") -> list[str]:
+    found = _schemas(resource(registry), kept)
     return [json.loads(each.spec.format.columns_text)["fields"][-1]["name"] for each in found if each.spec.format]
 
 

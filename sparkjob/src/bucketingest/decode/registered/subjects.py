@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from functools import lru_cache
@@ -38,15 +39,20 @@ def registry_client(registry: Registry) -> RegistryClient:
     return RegistryClient(registry.url, lambda: registry_credentials(registry))
 
 
-def readers_schemas(resource: BucketIngest, client: RegistryClient, patience: Patience) -> Iterator[BucketIngest]:
-    """The resource with the schema of its columns: the newest of the subject, then older ones, which a table may take
-    that cannot take the newest. Just the resource if it has a schema.
+def readers_schemas(
+    resource: BucketIngest, client: RegistryClient, patience: Patience, kept: str = ""
+) -> Iterator[BucketIngest]:
+    """The resource with the schema of its columns: the one that is kept, for which no registry is asked; then the
+    newest of the subject, and older ones, which a table may take that cannot take the newest. Just the resource if it
+    has a schema. `kept`: what `to_keep` said of an earlier start, "" if there was none.
 
     Raises RegistryError, and UnusableSchema if no version can be the columns.
     """
     if not _asks_for_columns(resource):
         yield resource
         return
+    if (goes_on := _with_kept(resource, kept)) is not None:
+        yield goes_on
     refused: UnusableSchema | None = None
     is_usable = False
     newest = _version(resource, client, patience)
@@ -63,6 +69,32 @@ def readers_schemas(resource: BucketIngest, client: RegistryClient, patience: Pa
             yield usable
     if refused is not None and not is_usable:
         raise refused
+
+
+def to_keep(resource: BucketIngest) -> str:
+    """Of a resource with the schema of its columns, for the next start: else it would lack columns of old producers, or
+    read their messages by other names and types than before.
+    """
+    format_ = resource.spec.format
+    assert format_ is not None, "its columns are those of messages"
+    return json.dumps([_kind_of(resource), format_.message_name, format_.schema_text])
+
+
+def _with_kept(resource: BucketIngest, kept: str) -> BucketIngest | None:
+    """None if nothing is kept, or the spec means other messages now."""
+    kind, name, text = json.loads(kept) if kept else (None, None, None)
+    format_ = resource.spec.format
+    assert format_ is not None, "its schema is asked for"
+    if kind != _kind_of(resource) or format_.message_name not in {None, name}:
+        return None
+    log.info("the table's schema is that of its last commit")
+    return _with_format(resource, format_.model_copy(update={"schema_text": text, "message_name": name}))
+
+
+def _kind_of(resource: BucketIngest) -> list[str | None]:
+    format_ = resource.spec.format
+    assert format_ is not None, "its columns are those of messages"
+    return [format_.type, _subject(resource), None if format_.envelope is None else format_.envelope.type]
 
 
 def with_readers_schema(resource: BucketIngest, client: RegistryClient, patience: Patience) -> BucketIngest:

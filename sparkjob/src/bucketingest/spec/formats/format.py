@@ -38,7 +38,7 @@ class Registry(SpecModel):
     subject: str | None = Field(
         default=None,
         description=(
-            "Subject whose newest schema at each start is the table's, when format.schema is absent. Without it the "
+            "Subject whose newest schema at the first start is the table's, without format.schema. Without it the "
             "subject follows from subjectStrategy."
         ),
         min_length=1,
@@ -127,7 +127,7 @@ class Format(SpecModel):
             "For protobuf: the descriptor set of the value in Base64, as protoc --include_imports --descriptor_set_out "
             "writes it. "
             "Required without registry; with one, and absent, the columns are those of the subject's newest schema at "
-            "each start, and grow with new fields of messages while the job runs."
+            "the first start, and grow with new fields of messages."
         ),
     )
     message_name: str | None = Field(

@@ -13,7 +13,7 @@ from bucketingest.hudi.table.schema import AvroSchema, schema_json
 from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
 from bucketingest.hudi.timeline.instant import Instant
-from bucketingest.hudi.timeline.timeline import path_of
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.storage import Storage
 from bucketingest.write.instants.records import LedgerEntry
@@ -32,6 +32,7 @@ RECORD_KEY: Final = "bucketingest.record.key"
 BUCKETS: Final = "bucketingest.bucket.count"
 HASH: Final = "bucketingest.bucket.hash"
 HASH_FIELDS: Final = "bucketingest.bucket.hash.fields"
+READ_AS: Final = "bucketingest.messages.read.as"
 
 
 def pending_metadata(opened: OpenTable, pipeline: str, epoch: int) -> bytes:
@@ -56,12 +57,24 @@ def commit_metadata(
         DELETES: str(sum(status.deletes for status in statuses)),
         REJECTED: str(sum(status.rejected for status in statuses)),
     }
+    if opened.read_as:
+        extra[READ_AS] = opened.read_as
     if opened.definition.state is not None:
         extra[UNKNOWN_DELETES] = str(sum(status.dropped for status in statuses))
         if opened.definition.state.is_global:
             extra[MOVED] = str(sum(status.moved for status in statuses))
             extra[OLDER] = str(sum(status.older for status in statuses))
     return CommitMetadata(write_stats=write_stats, extra_metadata=extra)
+
+
+def read_as_of(storage: Storage, pipeline: str) -> str:
+    """What messages were read as in the pipeline's newest commit, as `OpenTable` had it; "" if that does not say it."""
+    for instant in reversed(Timeline.load(storage).completed_commits):
+        path = path_of(instant)
+        extra = CommitMetadata.decode_extra(storage.get(path), path)
+        if extra.get(PIPELINE) == pipeline:
+            return extra.get(READ_AS, "")
+    return ""
 
 
 def is_of_pipeline(storage: Storage, found: Instant, pipeline: str) -> bool:

@@ -71,6 +71,8 @@ class InstantWriter:
         """A time at or before which no new instant may be, in addition to those on the timeline and in the journal."""
         self._marked = ""
         """The instant whose markers are known to be in lists."""
+        self._begun = ""
+        """The instant that this attempt began last."""
         self.executor = InstantExecutor(opened.storage, journal, identity)
         state = opened.definition.state
         self.groups: TableGroups = (
@@ -134,6 +136,7 @@ class InstantWriter:
                 self._start_markers(instant)  # not before: until here another writer's instant could have this time
                 create_inflight(self._storage, instant, content=content)
             self._check_not_aborted(instant)
+            self._begun = instant
             return instant
         raise WriteError(
             f"{self._storage.url}: no free instant time in {_REQUEST_ATTEMPTS} attempts: other writers write "
@@ -239,7 +242,7 @@ class InstantWriter:
         else:  # it was decided before, perhaps by an attempt that had more of its micro-batches
             entries = self._journal.ledgers(instant)
             self.executor.complete(instant, decision, entries)
-        self._shared.wrote(instant, _file_groups(entries))
+        self._shared.wrote(instant, _file_groups(entries), is_own=instant == self._begun)
         self._identity.check_unchanged(self._storage)  # a metadata table that came since hides this commit from readers
         return decision
 
@@ -268,12 +271,15 @@ class InstantWriter:
             return AbortDecision(f"another writer replaced file group {place} meanwhile")
         if (why := self.groups.refusal(timeline, instant, entries)) is not None:
             return AbortDecision(why)
+        schema = self._shared.schema if instant == self._begun else self._shared.with_columns_of(found)
+        if schema is None:
+            return AbortDecision("its columns cannot be joined with the table's")
         for partition_path in {path for path, _ in written} - self._shared.partitions:
             ensure_partition_metadata(self._storage, partition_path, instant)
         if not self._journal.close(instant, len(entries) + 1):
             raise PositionLost(f"another attempt started micro-batch {len(entries) + 1} of instant {instant} meanwhile")
         pipeline, epoch = self._identity.pipeline, self._identity.epoch
-        metadata = commit_metadata(self._opened, pipeline, epoch, entries, self._shared.schema)
+        metadata = commit_metadata(self._opened, pipeline, epoch, entries, schema)
         completion_time = self._next_time(timeline.times)
         self._identity.check_lease()  # last: nothing slow happens between this and the decision
         return CommitDecision(completion_time, metadata.encode())

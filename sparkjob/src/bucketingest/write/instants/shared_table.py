@@ -183,11 +183,25 @@ class SharedTable:
             raise ColumnsChanged(f"{self._storage.url}: another writer added or widened {', '.join(changed)}")
         self.schema = comparison.schema if saw_all else joined(comparison.schema, self.schema)
 
-    def wrote(self, instant: str, file_groups: Collection[tuple[str, str]]) -> None:
-        """An instant of this attempt is complete, with these (partition path, file id)."""
+    def with_columns_of(self, begun: Instant) -> AvroSchema | None:
+        """The table's columns and those of a pending instant that an earlier attempt began: its blocks have them. None
+        if they cannot be one table's.
+        """
+        path = path_of(begun)
+        text = CommitMetadata.decode_schema(self._storage.get(path), path)
+        if text is None:
+            return self.schema
+        comparison = compare_schemas(self.schema, json.loads(text), self._fixed)
+        return None if comparison.fit is Fit.REFUSED else comparison.schema
+
+    def wrote(self, instant: str, file_groups: Collection[tuple[str, str]], *, is_own: bool) -> None:
+        """An instant is complete, with these (partition path, file id). Not `is_own`: an earlier attempt began it, and
+        may have had more columns, which the next `fold_in` learns.
+        """
         self._groups.wrote(file_groups)
         self.partitions.update(partition_path for partition_path, _ in file_groups)
-        self._folded |= {instant}
+        if is_own:
+            self._folded |= {instant}
         self._known |= {instant}
         self._oldest_write = self._oldest_write or instant
 
