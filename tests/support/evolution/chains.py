@@ -18,13 +18,16 @@ _WIDER: Final[dict[FormatName, dict[str, tuple[str, ...]]]] = {
         "float": ("double",),
         "string": ("bytes",),
         "bytes": ("string",),
+        "time": ("micros",),
+        "micros": ("time",),
+        "decimal": ("finer",),
+        "finer": ("decimal",),
     },
     "json": {"long": ("double",)},
     "protobuf": {"int": ("long",), "long": ("int",), "string": ("bytes",), "bytes": ("string",)},
 }
 """Types that a new reader reads old messages of, by the registry's rules; FORWARD allows the way back."""
 _NO_COLUMN: Final = {("long", "double"), ("long", "float")}
-_NO_COLUMN_INSIDE: Final = {*_NO_COLUMN, ("float", "double"), ("int", "float")}
 """What a registry allows and no column follows: it would not keep the values."""
 _OTHER: Final = {
     "int": ("long", "double", "string"),
@@ -35,7 +38,10 @@ _OTHER: Final = {
 }
 """Types that a producer goes over to without any rule."""
 _TYPES: Final[dict[FormatName, tuple[str, ...]]] = {
-    "avro": ("int", "long", "float", "double", "string", "boolean", "date", "time", "decimal", "enum", "bytes"),
+    "avro": (
+        *("int", "long", "float", "double", "string", "boolean", "date", "time", "micros", "decimal", "finer"),
+        *("enum", "bytes"),
+    ),
     "json": ("long", "double", "string", "boolean"),
     "protobuf": ("int", "long", "float", "double", "string", "boolean", "time", "enum", "bytes"),
 }
@@ -89,7 +95,9 @@ class Field:
         return {
             "date": {"type": "int", "logicalType": "date"},
             "time": {"type": "long", "logicalType": "timestamp-millis"},
+            "micros": {"type": "long", "logicalType": "timestamp-micros"},
             "decimal": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            "finer": {"type": "bytes", "logicalType": "decimal", "precision": 11, "scale": 4},
             "enum": {"type": "enum", "name": f"E_{name}", "symbols": list(SYMBOLS[: self.symbols])},
         }.get(self.kind, self.kind)
 
@@ -181,5 +189,5 @@ def _other_types(chain: Chain, mode: str, old: Field) -> list[str]:
         case _:
             found = {(one, other) for one, others in _OTHER.items() for other in others}
     if not chain.odd and chain.format == "avro":
-        found = found - (_NO_COLUMN if old.shape == "plain" else _NO_COLUMN_INSIDE)
+        found = found - _NO_COLUMN
     return sorted(other for one, other in found if one == old.kind and other in _TYPES[chain.format])

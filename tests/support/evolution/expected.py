@@ -14,35 +14,37 @@ from support.evolution.chains import Field, FormatName
 Kinds = dict[tuple[str, ...], str]
 """Path of a value → its kind; the shape of what is around it has the path ending in ""."""
 
-_JOINED: Final = {("int", "long"): "long", ("int", "double"): "double"}
-_JOINED_AT_TOP: Final = {
-    **_JOINED,
+_JOINED: Final = {
+    ("int", "long"): "long",
+    ("int", "double"): "double",
     ("float", "double"): "double",
     ("int", "float"): "double",
     ("float", "int"): "double",
+    ("decimal", "finer"): "finer",
 }
 _READ_AS: Final = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
     "float": {"double"},
+    "decimal": {"finer"},
     "string": {"bytes"},
     "bytes": {"string"},
 }
-_STORED: Final = {("int", "long"), ("int", "double")}
-_STORED_AT_TOP: Final = {*_STORED, ("float", "double")}
+_STORED: Final = {("int", "long"), ("int", "double"), ("float", "double"), ("decimal", "finer")}
 _DIGITS: Final = {"float": 24, "double": 53}
 
 
 def kinds_of(version: Sequence[Field]) -> Kinds:
     found: Kinds = {}
     for each in version:
+        kind = "time" if each.kind == "micros" else each.kind
         found[each.name, ""] = each.shape
         if each.shape in {"plain", "times"}:
-            found[(each.name,)] = each.kind if each.shape == "plain" else "time"
+            found[(each.name,)] = kind if each.shape == "plain" else "time"
         elif each.shape == "map":
-            found[each.name, "value"] = each.kind
+            found[each.name, "value"] = kind
         else:
-            found |= {(each.name, name): each.kind for name in each.inside}
+            found |= {(each.name, name): kind for name in each.inside}
     return found
 
 
@@ -57,7 +59,7 @@ def _joined(reader: Kinds, message: Kinds, *, is_json: bool = False) -> Kinds | 
         known = found.setdefault(path, kind)
         if known == kind:
             continue
-        wider = (_JOINED_AT_TOP if len(path) == 1 else _JOINED).get((known, kind))
+        wider = _JOINED.get((known, kind))
         if wider is not None:
             found[path] = wider
         elif known not in _READ_AS.get(kind, ()) and not (is_json and (known, kind) == ("long", "double")):
@@ -70,10 +72,9 @@ def _stored(table: Kinds, columns: Kinds) -> Kinds | None:
     found = dict(table)
     for path, kind in columns.items():
         known = found.setdefault(path, kind)
-        pairs = _STORED_AT_TOP if len(path) == 1 else _STORED
-        if (known, kind) in pairs:
+        if (known, kind) in _STORED:
             found[path] = kind
-        elif known != kind and (kind, known) not in pairs:
+        elif known != kind and (kind, known) not in _STORED:
             return None
     return found
 

@@ -32,6 +32,9 @@ class MessageFormat(Protocol):
 
     name: ClassVar[FormatName]
 
+    def registered(self, version: Version) -> str:
+        """Of a version, as a producer registers it."""
+
     def text(self, version: Version) -> str:
         """Of a version, as the driver sends it to tasks."""
 
@@ -48,8 +51,11 @@ class MessageFormat(Protocol):
 class Avro:
     name: ClassVar[FormatName] = "avro"
 
-    def text(self, version: Version) -> str:
+    def registered(self, version: Version) -> str:
         return json.dumps(avro_schema(version))
+
+    def text(self, version: Version) -> str:
+        return self.registered(version)
 
     def reader(self, version: Version) -> str:
         return lenient(self.text(version))
@@ -69,9 +75,12 @@ def avro_schema(version: Version) -> dict[str, Any]:
 class Json:
     name: ClassVar[FormatName] = "json"
 
-    def text(self, version: Version) -> str:
+    def registered(self, version: Version) -> str:
         properties = {"id": {"type": "string"}, **{each.name: _json_type(each) for each in version}}
-        return with_references(json.dumps({"type": "object", "properties": properties}), {})
+        return json.dumps({"type": "object", "properties": properties})
+
+    def text(self, version: Version) -> str:
+        return with_references(self.registered(version), {})
 
     def reader(self, version: Version) -> str:
         return lenient(columns_of_json(self.text(version)))
@@ -108,6 +117,9 @@ PROTOBUF_KINDS: Final = {
 class Protobuf:
     name: ClassVar[FormatName] = "protobuf"
 
+    def registered(self, version: Version) -> str:
+        return _proto(version)
+
     def text(self, version: Version) -> str:
         return _compiled(tuple(version))
 
@@ -129,6 +141,10 @@ class Protobuf:
 
 @lru_cache(64)
 def _compiled(version: tuple[Field, ...]) -> str:
+    return compiled(_proto(version), {})
+
+
+def _proto(version: Version) -> str:
     fields, records = [], []
     for each in version:
         number = 2 + NAMES.index(each.name)  # a name keeps its number
@@ -146,8 +162,7 @@ def _compiled(version: tuple[Field, ...]) -> str:
     symbols = SYMBOLS[: max((each.symbols for each in version), default=1)]
     switch = f"enum Switch {{ {' '.join(f'{name} = {at};' for at, name in enumerate(symbols))} }}"
     order = f"message Order {{ optional string id = 1; {' '.join(fields)} }}"
-    text = f'syntax = "proto3"; import "google/protobuf/timestamp.proto"; {order} {" ".join(records)} {switch}'
-    return compiled(text, {})
+    return f'syntax = "proto3"; import "google/protobuf/timestamp.proto"; {order} {" ".join(records)} {switch}'
 
 
 FORMATS: Final[dict[FormatName, MessageFormat]] = {each.name: each for each in (Avro(), Json(), Protobuf())}

@@ -6,9 +6,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,9 +26,10 @@ from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import ColumnsChanged, ConflictingAttempt, InstantAborted
 from bucketingest.write.instants.commit_content import read_as_of
 from bucketingest.write.instants.source_range import SourceRange
-from support.evolution.chains import SYMBOLS, Chain, Field, FormatName
+from support.evolution.chains import Chain, Field, FormatName
 from support.evolution.expected import Expected, same
 from support.evolution.formats import FORMATS, MessageFormat
+from support.evolution.rows import random_row
 from support.oracle import hudi_rs
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.local_writer import PIPELINE, LocalWriter
@@ -39,8 +38,6 @@ from support.tables.services.compactions import compact
 
 DEFINITION = TableDefinition("chain", ("id",), buckets=1)
 _REOPENED_MAX = 20
-_ABSENT = ("plain", "record")
-"""Shapes of which Protobuf has none; of others it has nothing inside."""
 _CHANGES_MAX = 120
 """A process dies at a change of the table before this one, or at none."""
 Message = tuple[int, Sequence[Field], dict[str, Any]]
@@ -261,38 +258,7 @@ class Process:
     def _message(self) -> Message:
         number = self.draw.randrange(self.registered)
         version = self.chain.versions[number]
-        row = {each.name: self._value(each) for each in version}
-        return number + 1, version, {"id": self.draw.choice("uvwxyz"), **row}
-
-    def _value(self, of: Field) -> Any:
-        if of.nullable and self.draw.random() < 0.2 and (self.chain.format != "protobuf" or of.shape in _ABSENT):
-            return None
-        match of.shape:
-            case "plain":
-                return self._of_kind(of)
-            case "record":
-                return {each: self._of_kind(of) for each in of.inside}
-            case "array":
-                return [{each: self._of_kind(of) for each in of.inside} for _ in range(self.draw.randint(0, 2))]
-            case "map":
-                return {key: self._of_kind(of) for key in "kl"[: self.draw.randint(0, 2)]}
-        return [self._of_kind(replace(of, kind="time"))]
-
-    def _of_kind(self, of: Field) -> Any:
-        number = self.draw.randrange(10**6)
-        return {
-            "int": self.draw.choice((number, -(2**31), 2**24 + 1)),
-            "long": self.draw.choice((number, 2**60, 2**60 + 1)),
-            "float": self.draw.choice((0.1, 0.5, -1e30)),
-            "double": self.draw.choice((0.1, number / 7)),
-            "string": f"s{number}",
-            "boolean": bool(number % 2),
-            "date": date(1970, 1, 1) + timedelta(days=number % 20000),
-            "time": datetime(2024, 1, 1, tzinfo=UTC) + timedelta(milliseconds=number),
-            "decimal": Decimal(number).scaleb(-2),
-            "enum": self.draw.choice(SYMBOLS[: of.symbols]),
-            "bytes": str(number).encode(),
-        }[of.kind]
+        return number + 1, version, random_row(self.draw, self.chain.format, version, self.draw.choice("uvwxyz"))
 
 
 def played(path: Path, seed: int, format_: FormatName) -> Played:

@@ -51,7 +51,8 @@ def _inside() -> Iterator[Change]:
         ("int_long", INT, LONG, -(2**31), 2**60, "after a merge"),
         ("int_double", INT, DOUBLE, 2**31 - 1, 0.5, "after a merge"),
         ("decimal_digits", SMALL, MORE, Decimal("-1.25"), Decimal("12345678901234567890.12"), "after a merge"),
-        ("float_double", FLOAT, DOUBLE, 0.5, 0.1, "never"),
+        ("float_double", FLOAT, DOUBLE, 0.1, 0.1, "after a merge"),
+        ("decimal_scale", SMALL, FINER, Decimal("-1.25"), Decimal("12345678.1234"), "after a merge"),
         ("long_string", LONG, TEXT, 1, "x", "never"),
         ("added", _struct(INT), _struct(INT, y=TEXT), {"x": 1}, {"x": 2, "y": "n"}, "after a merge"),
     )
@@ -86,6 +87,7 @@ CHANGES: Final[tuple[Change, ...]] = (
     Change("int_double", INT, DOUBLE, 2**31 - 1, 0.5, "after a merge"),
     Change("float_double", FLOAT, DOUBLE, 0.1, 0.1, "after a merge"),
     Change("decimal_digits", SMALL, MORE, Decimal("-1.25"), Decimal("12345678901234567890.12"), "after a merge"),
+    Change("decimal_scale", SMALL, FINER, Decimal("-1.25"), Decimal("12345678.1234"), "after a merge"),
     *_inside(),
     *(
         Change(name, old, new, None, None, "never")
@@ -102,7 +104,7 @@ CHANGES: Final[tuple[Change, ...]] = (
             ("string_bytes", TEXT, BYTES),
             ("bytes_string", BYTES, TEXT),
             ("string_int", TEXT, INT),
-            ("decimal_scale", SMALL, FINER),
+            ("decimal_less_before_the_point", SMALL, pa.decimal128(9, 4)),
             ("int_decimal", INT, SMALL),
             ("long_time", LONG, TIME),
             ("date_time", DATE, TIME),

@@ -7,7 +7,8 @@ type, or of several: then it is a struct of its members.
 A schema may also be the writer's resolved with a reader's (`decode/avro/resolution`). Then records have `defaults`, the
 columns of fields that the writer lacks; a field's name is the reader's, None for one that the reader lacks; a symbol
 that the reader lacks is None; a union whose null the reader does not take is in a type `required`; and a number that
-is `exact` is the same number in its column's type. A record that is passed over may be inside itself.
+is `exact` is the same number in its column's type; a decimal with a `shift` has so many fewer digits behind the point
+than its column. A record that is passed over may be inside itself.
 """
 
 from __future__ import annotations
@@ -255,11 +256,16 @@ def _decimals(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> 
     if odd.any():
         cursors.leave(odd, f"decimals of {lengths[odd].max()} bytes")
         lengths = np.where(odd, 0, lengths)
+    shift = avro.get("shift", 0)
+    digits = kind.precision - shift
     numbers = cursors.integers(lengths)
-    too_long = both(beyond_digits(numbers, kind.precision), present)
+    too_long = both(beyond_digits(numbers, digits), present)
     if too_long.any():
-        cursors.refuse(too_long, f"a decimal has more than {kind.precision} digits")
-    return pa.Array.from_buffers(kind, len(cursors), [_bitmap(present), pa.py_buffer(numbers)])
+        cursors.refuse(too_long, f"a decimal has more than {digits} digits")
+        numbers[too_long] = 0
+    written = pa.decimal128(digits, kind.scale - shift)
+    found = pa.Array.from_buffers(written, len(cursors), [_bitmap(present), pa.py_buffer(numbers)])
+    return found.cast(kind) if shift else found
 
 
 def beyond_digits(numbers: npt.NDArray[np.int64], digits: int) -> Bools:

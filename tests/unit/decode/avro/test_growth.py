@@ -58,9 +58,9 @@ def test_new_fields_are_columns_behind_the_others() -> None:
         {"name": "odd", "type": {"type": "record", "name": "Odd", "fields": []}},
         {"name": "long", "type": "double"},
         {"name": "at", "type": "long"},
-        {"name": "cents", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3}},
+        {"name": "cents", "type": {"type": "bytes", "logicalType": "decimal", "precision": 35, "scale": 32}},
         {"name": "fixed", "type": {"type": "fixed", "name": "F", "size": 9, **DECIMAL, "precision": 18}},
-        {"name": "float", "type": {"type": "record", "name": "P", "fields": [{"name": "x", "type": "double"}]}},
+        {"name": "float", "type": {"type": "record", "name": "P", "fields": [{"name": "x", "type": "long"}]}},
     ],
 )
 def test_what_is_no_new_column_and_no_wider_type_is_left_out(field: dict[str, Any]) -> None:
@@ -86,6 +86,16 @@ def test_what_is_no_new_column_and_no_wider_type_is_left_out(field: dict[str, An
         ("float", "int", pa.float64()),
         (["null", "int"], ["long", "null"], pa.int64()),
         ({"type": "bytes", **DECIMAL}, {"type": "bytes", **DECIMAL, "precision": 20}, pa.decimal128(20, 2)),
+        (
+            {"type": "bytes", **DECIMAL},
+            {"type": "bytes", **DECIMAL, "precision": 9, "scale": 4},
+            pa.decimal128(11, 4),
+        ),
+        (
+            {"type": "array", "items": "float"},
+            {"type": "array", "items": "double"},
+            pa.list_(pa.field("element", pa.float64())),
+        ),
         (
             {"type": "array", "items": PLACE},
             {"type": "array", "items": {**PLACE, "fields": [{"name": "x", "type": "long"}, ID]}},

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketingest.decode.conversion import converted
+from bucketingest.avro.conversion import converted
 from bucketingest.decode.files.column_types import read_as, why_not
 
 Pair = tuple[pa.DataType, pa.DataType]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from bucketingest.decode.avro.column_types import branches_of, member
-from bucketingest.decode.avro.resolution import EXACT
+from bucketingest.decode.avro.resolution import EXACT, SHIFT
 from bucketingest.decode.avro.schema import AvroRecord
 from bucketingest.decode.rows import Undecodable
 
@@ -54,7 +54,8 @@ def _reader(avro: Any, kind: pa.DataType) -> Reader:
     if avro["type"] == "required":
         return _required_reader(_reader(avro["branches"], kind))
     if pa.types.is_decimal(kind):
-        return partial(_read_decimal, kind.precision, kind.scale, avro.get("size"))
+        shift = avro.get(SHIFT, 0)
+        return partial(_read_decimal, kind.precision - shift, kind.scale - shift, avro.get("size"))
     match avro["type"]:
         case "record":
             return _record_reader(avro, kind)

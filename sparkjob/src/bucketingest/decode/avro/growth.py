@@ -10,18 +10,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from bucketingest.decode.avro.column_types import branches_of, columns_of
+from bucketingest.decode.avro.column_types import DIGITS_MAX, branches_of, columns_of
 from bucketingest.decode.avro.resolution import ANY_SYMBOL, CONNECT_NAME, EXACT, Incompatible, fields_read, resolved
 from bucketingest.decode.avro.schema import AvroRecord, UnreadableSchema, read_reader, read_writer
 
-_WIDER_INSIDE: Final = {("int", "long"): "long", ("int", "double"): "double"}
-"""A column's type and the message's to the one that has all values of both; see `hudi.table.schema_evolution`."""
 _WIDER: Final = {
-    **_WIDER_INSIDE,
+    ("int", "long"): "long",
+    ("int", "double"): "double",
     ("float", "double"): "double",
     ("int", "float"): "double",
     ("float", "int"): "double",
 }
+"""A column's type and the message's to the one that has all values of both; see `hudi.table.schema_evolution`."""
 _MEANINGS: Final = ("logicalType", CONNECT_NAME)
 """Attributes that say what a number counts: of another one it is not only a wider type."""
 
@@ -115,7 +115,7 @@ def _of_type(reader: Any, writer: Any, path: str, changed: _Changed) -> Any:
         return reader
     kind, joined = one["type"], one
     if kind != other["type"]:
-        wider = (_WIDER_INSIDE if "." in path else _WIDER).get((kind, other["type"]))
+        wider = _WIDER.get((kind, other["type"]))
         if (
             wider is not None
             and changed.widens
@@ -129,20 +129,26 @@ def _of_type(reader: Any, writer: Any, path: str, changed: _Changed) -> Any:
         joined = {**one, "items": _of_type(one["items"], other["items"], f"{path}.element", changed)}
     elif kind == "map":
         joined = {**one, "values": _of_type(one["values"], other["values"], f"{path}.value", changed)}
-    elif changed.widens and _digits(one, other) > _digits(one, one):
-        joined = {**one, "precision": other["precision"]}
+    elif changed.widens and (digits := _more_digits(one, other)):
+        joined = {**one, **digits}
         changed.append(path)
     if joined is one:
         return reader
     return joined if not isinstance(reader, list) else [each if each == "null" else joined for each in reader]
 
 
-def _digits(reader: dict[str, Any], writer: dict[str, Any]) -> int:
-    """Digits of the writer's decimal if it is like the reader's but for them; else 0."""
-    both = reader.get("logicalType") == writer.get("logicalType") == "decimal"
-    same = both and all((reader.get(name) or 0) == (writer.get(name) or 0) for name in ("scale", "size"))
-    precision = writer.get("precision")
-    return precision if same and isinstance(precision, int) else 0
+def _more_digits(reader: dict[str, Any], writer: dict[str, Any]) -> dict[str, int]:
+    """Precision and scale of the decimal with the digits of both, before and behind the point; none if the reader's
+    has all, there is no such decimal, or they are others.
+    """
+    if not reader.get("logicalType") == writer.get("logicalType") == "decimal":
+        return {}
+    behind = [each.get("scale") or 0 for each in (reader, writer)]
+    before = [each["precision"] - scale for each, scale in zip((reader, writer), behind, strict=True)]
+    precision = max(before) + max(behind)
+    if max(behind) > behind[0] and precision > DIGITS_MAX:
+        return {}  # a column of fewer digits before the point than it had
+    return {} if precision == reader["precision"] else {"precision": precision, "scale": max(behind)}
 
 
 def value_of(kind: Any) -> dict[str, Any] | None:

@@ -28,6 +28,12 @@ EXACT: Final = "exact"
 """In a float or double of a reader's schema: a value of another type is the same number, or none. This is no attribute
 of Avro's, either, which rounds.
 """
+SHIFT: Final = "shift"
+"""In a resolved decimal: so many more digits behind the point the column has."""
+_SAME_TIMES: Final = [
+    {"timestamp-millis", "timestamp-micros"},
+    {"local-timestamp-millis", "local-timestamp-micros"},
+]
 CONNECT_NAME: Final = "connect.name"
 """Kafka Connect's attribute for what a type means."""
 _LOGICAL: Final = ("logicalType", "precision", "scale", EXACT)
@@ -100,10 +106,7 @@ def _value(writer: dict[str, Any], reader: dict[str, Any], kind: pa.DataType) ->
             return {"type": written, "symbols": _symbols(writer, reader)}
         case "fixed" if writer["size"] != reader["size"]:
             raise Incompatible(f"has {writer['size']} bytes, not {reader['size']}")
-    logical: dict[str, Any] = {name: reader[name] for name in _LOGICAL if name in reader}
-    # With one on one side only, the type below it is what counts.
-    if "logicalType" in writer and "logicalType" in logical and _meaning(writer) != _meaning(reader):
-        raise Incompatible(f"is {_shown(writer)}, not {_shown(reader)}")
+    logical = _logical(writer, reader)
     if _named_unit(writer) != _named_unit(reader) and _named_unit(writer) and _named_unit(reader):
         raise Incompatible(f"is {writer[CONNECT_NAME]}, not {reader[CONNECT_NAME]}")
     if written != wanted and {written, wanted} == {"string", "bytes"}:
@@ -194,9 +197,18 @@ def _unqualified(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _meaning(avro: dict[str, Any]) -> tuple[Any, ...]:
-    """Of decimals the digits in all do not count: each value is checked to fit."""
-    return (avro["logicalType"], avro.get("scale") or 0)
+def _logical(writer: dict[str, Any], reader: dict[str, Any]) -> dict[str, Any]:
+    """What a number of the writer's means in the reader's column. A time in another unit is the same time, and a
+    decimal may have fewer digits behind the point; those in all do not count, each value is checked to fit.
+    """
+    found: dict[str, Any] = {name: reader[name] for name in _LOGICAL if name in reader}
+    if "logicalType" not in writer or "logicalType" not in found:  # the type below it is what counts
+        return found
+    names = {writer["logicalType"], reader["logicalType"]}
+    shift = (reader.get("scale") or 0) - (writer.get("scale") or 0) if names == {"decimal"} else 0
+    if (len(names) > 1 and names not in _SAME_TIMES) or not 0 <= shift <= max(reader.get("precision", 1) - 1, 0):
+        raise Incompatible(f"is {_shown(writer)}, not {_shown(reader)}")
+    return {**found, "logicalType": writer["logicalType"], **({SHIFT: shift} if shift else {})}
 
 
 def _named_unit(avro: dict[str, Any]) -> str:

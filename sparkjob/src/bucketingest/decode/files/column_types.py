@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bucketingest.decode.conversion import converted, places_of
+from bucketingest.avro.conversion import converted, places_of
 from bucketingest.decode.ddl import type_in_ddl
 from bucketingest.decode.files.parts import BadFile
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import pyarrow as pa
 
+from bucketingest.avro.conversion import converted, exact
 from bucketingest.hudi.table.schema import META_COLUMNS, AvroSchema
 
 Column = TypeVar("Column", pa.Array, pa.ChunkedArray)
@@ -20,12 +21,9 @@ _WIDENED: Final = frozenset(
     ((narrow, None, None), (wide, None, None))
     for narrow, wide in [("int", "long"), ("int", "double"), ("float", "double")]
 )
-"""Kinds of a column before and after, for which readers read old files and log blocks of the table rightly, and whose
-values are all kept: a long is not always a double.
+"""Kinds of a column, or of what is inside one, before and after, for which readers read old files rightly, and whose
+values are all kept: a long is not always a double. A decimal may get more digits before and behind the point.
 """
-_WIDENED_INSIDE: Final = frozenset(pair for pair in _WIDENED if pair[0][0] != "float")
-"""The same for fields inside a column: `widened` gives a float its text at the top only."""
-
 
 Evolution = Literal["follow", "additive", "off"]
 """Which changes of a table's columns are taken: new and wider ones, new ones, none."""
@@ -119,12 +117,14 @@ def joined(schema: AvroSchema, unseen: AvroSchema) -> AvroSchema:
 def widened(column: Column, wanted: pa.DataType) -> Column:
     """Values of a column of before its type was widened. A float becomes a double by its shortest text, so that 0.1
     stays 0.1: Hudi's readers (HoodieAvroUtils, rewriting primitive types) and hudi-rs do it so with files that are not
-    merged. Raises ArrowInvalid if a value does not fit.
+    merged, also inside records, arrays and maps. Raises ArrowInvalid if a value does not fit.
     """
-    if pa.types.is_float32(column.type) and pa.types.is_float64(wanted):
-        column = column.cast(pa.string())
     # Arrow refuses to cast a null of a struct with a member that must have a value, even to its own type.
-    return column if column.type == wanted else column.cast(wanted)
+    if column.type == wanted:
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([converted(each, wanted, exact) for each in column.chunks], wanted)
+    return converted(column, wanted, exact)
 
 
 @dataclass(slots=True)
@@ -188,21 +188,20 @@ class _Union:
 
     def _wider(self, path: str, one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         if path.partition(".")[0] not in self.fixed:
-            kinds = _WIDENED if "." not in path else _WIDENED_INSIDE
-            if _is_wider(one, other, kinds):
+            if _is_wider(one, other):
                 return one
-            if _is_wider(other, one, kinds):
+            if _is_wider(other, one):
                 self.widened.append(path)
                 return other
         self.reasons.append(f"column {path!r} is {_shown(one)} in the table but {_shown(other)} in the input; cast it")
         return one
 
 
-def _is_wider(wide: dict[str, Any], narrow: dict[str, Any], kinds: Collection[tuple[Any, Any]]) -> bool:
-    if "decimal" == wide.get("logicalType") == narrow.get("logicalType"):
-        same = wide.get("scale", 0) == narrow.get("scale", 0) and wide["type"] == narrow["type"]
-        return bool(same and wide["precision"] > narrow["precision"])
-    return (_kind(narrow), _kind(wide)) in kinds
+def _is_wider(wide: dict[str, Any], narrow: dict[str, Any]) -> bool:
+    if "decimal" == wide.get("logicalType") == narrow.get("logicalType") and wide["type"] == narrow["type"]:
+        behind = wide.get("scale", 0) - narrow.get("scale", 0)
+        return 0 <= behind <= wide["precision"] - narrow["precision"] > 0
+    return (_kind(narrow), _kind(wide)) in _WIDENED
 
 
 def _cannot_be_filled_up(avro: Any, *, inside: bool = False) -> bool:
