@@ -1,0 +1,56 @@
+"""A start goes on with the columns by which its pipeline's last commit read messages, also without the registry."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from bucketingest.decode.avro.column_types import columns_of
+from bucketingest.decode.avro.schema import read_reader
+from bucketingest.decode.registered.subjects import registry_client, to_keep, with_columns, with_readers_schema
+from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.registry.lookups import Patience
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream import ingestion
+from bucketingest.stream.report.board import ProgressBoard
+from support.jobs.stream_runs import Lake
+from support.registry.http_registry import http_registry
+from support.tables.local_writer import LocalWriter
+
+ORDER = {"type": "record", "name": "Order", "fields": [{"name": each, "type": "string"} for each in ("id", "old")]}
+
+
+def test_the_last_commit_says_the_columns_and_no_registry_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
+    taken: list[BucketIngest] = []
+    monkeypatch.setattr(ingestion, "prepared", lambda _: nullcontext())
+    monkeypatch.setattr(ingestion.Input, "of", lambda _, given, *__, **___: taken.append(given))
+    with http_registry() as registry:
+        registry.register("orders-value", ORDER)
+        format_: dict[str, Any] = {"type": "avro", "registry": {"url": registry.url}}
+        given = Lake(tmp_path).resource(kafka, table={"recordKey": ["id"]}, format=format_)
+        assert given.spec.format is not None
+        assert given.spec.format.registry is not None
+        first = with_readers_schema(given, registry_client(given.spec.format.registry), Patience(seconds=0))
+    assert first.spec.format is not None
+    text = first.spec.format.columns_text
+    schema = columns_of(read_reader(text))
+    written = LocalWriter(
+        Path(given.spec.table.path),
+        TableDefinition("orders", ("id",), buckets=4),
+        schema,
+        pipeline=given.metadata.name,
+        read_as=to_keep(with_columns(first, text)),
+    )
+    written.commit(pa.Table.from_pylist([{"id": "a", "old": "x"}], schema))
+    inputs = ingestion.inputs_of(cast(Any, None), given, cast(Any, None), ProgressBoard())  # the registry is down
+    next(inputs.versions)()
+    assert taken == [first]
+    assert inputs.columns is not None
+    assert inputs.columns.text == text
