@@ -139,3 +139,18 @@ def test_a_checkpoint_in_an_object_store_gets_the_options() -> None:
 
     with pytest.raises(InvalidLocation, match="no such option"):
         pipeline.checkpoint().exists("metadata")
+
+
+@pytest.mark.parametrize(
+    ("interval", "trigger", "seen"),
+    [
+        ("1s", "100ms", (False, timedelta(seconds=1), timedelta(seconds=0.1))),
+        ("999ms", "100ms", (True, None, timedelta(seconds=0.999))),
+        ("200ms", "200ms", (True, None, timedelta(seconds=0.2))),
+        ("200ms", "once", (True, None, "once")),
+    ],
+)
+def test_commits_less_than_a_second_apart_are_of_one_micro_batch_each(interval: str, trigger: str, seen: Any) -> None:
+    pipeline = Pipeline.of(resource(commit={"interval": interval, "trigger": trigger}))
+
+    assert (pipeline.is_quick, pipeline.commit_interval, pipeline.trigger) == seen

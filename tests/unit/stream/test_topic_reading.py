@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any, cast
 
 import pyarrow as pa
@@ -20,9 +19,7 @@ from bucketingest.stream.topic_reading import (
     MESSAGES_HERE,
     PAUSE_MAX_SECONDS,
     PAUSE_MIN_SECONDS,
-    SHORT_INTERVAL,
     TopicReading,
-    messages_here,
     packed_here,
 )
 from bucketingest.write.rows.write_status import WriteStatus
@@ -91,11 +88,6 @@ def test_pauses_double_up_to_a_limit_and_begin_again_after_a_success(tasks: Task
     tasks.doubt = "x"
     tasks.micro_batch()
     assert pause() == 1
-
-
-def test_only_where_commits_are_less_than_a_second_apart_this_process_writes() -> None:
-    intervals = (None, timedelta(seconds=30), SHORT_INTERVAL, timedelta(seconds=0.2))
-    assert [messages_here(each) for each in intervals] == [0, 0, 0, MESSAGES_HERE]
 
 
 def test_many_messages_and_large_ones_are_not_held_by_this_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
@@ -37,6 +37,7 @@ from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.topic_reading import TopicReading
+from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost
@@ -57,6 +58,8 @@ _NOT_IN_ORDER: Final = (
     "the source's table was truncated (op t), and its topic has several partitions: nothing says which of their "
     "messages are older. Give the topic one partition, or set format.envelope.truncate to deadLetter"
 )
+Rows: TypeAlias = DataFrame | TopicBatch | FileBatch
+"""A micro-batch: what Spark has planned, or what was planned here."""
 
 
 class Positions(Protocol):
@@ -133,6 +136,11 @@ class MicroBatchFunction:
         self.ending.clear()
 
     @property
+    def goes_on_without_spark(self) -> bool:
+        """Whether its micro-batches need no query of Spark's, from a position on."""
+        return self._pipeline.is_quick and self._topics is not None
+
+    @property
     def gives_way(self) -> bool:
         """Whether the query is ending, for any reason: no further micro-batch starts."""
         return self.stop_requested.is_set() or self.ending.is_set()
@@ -203,7 +211,7 @@ class MicroBatchFunction:
         """Process id of what runs beside the query."""
         return None if self._services is None else self._services.pid
 
-    def __call__(self, rows: DataFrame | FileBatch, batch_id: int) -> None:
+    def __call__(self, rows: Rows, batch_id: int) -> None:
         """Write one micro-batch, commit the instant if it is due, and hold Spark back until the next one may start."""
         if self._pace is not None:
             self._pace.batch_started()
@@ -231,7 +239,7 @@ class MicroBatchFunction:
         if self._pace is not None:  # without the lock: the other thread commits, serves the table or stops the query
             self._pace.pause(source_range, gives_way=lambda: self.gives_way, waits=self.board.pausing)
 
-    def _run(self, rows: DataFrame | FileBatch, source_range: SourceRange) -> None:
+    def _run(self, rows: Rows, source_range: SourceRange) -> None:
         for rounds_left in reversed(range(_ROUNDS_MAX)):
             try:
                 outcome = self._coordinator.run(
@@ -249,9 +257,7 @@ class MicroBatchFunction:
                 self._report(source_range, outcome)
                 return
 
-    def _write(
-        self, rows: DataFrame | FileBatch, assignment: Assignment, source_range: SourceRange
-    ) -> Sequence[WriteStatus]:
+    def _write(self, rows: Rows, assignment: Assignment, source_range: SourceRange) -> Sequence[WriteStatus]:
         self.board.batch_started(assignment.instant_time, source_range)
         statuses = self._written(rows, self._plan(assignment), len(kafka_offsets(source_range.end) or ()))
         if isinstance(self._positions, ConfirmedPositions):
@@ -259,20 +265,20 @@ class MicroBatchFunction:
         self.board.written(statuses)
         return statuses
 
-    def _written(self, rows: DataFrame | FileBatch, plan: WritePlan, partitions: int) -> Sequence[WriteStatus]:
+    def _written(self, rows: Rows, plan: WritePlan, partitions: int) -> Sequence[WriteStatus]:
         while True:
             try:
                 return self._written_as(rows, plan)
             except TruncatedAt as found:  # before anything was written
-                assert isinstance(rows, DataFrame), "files have no events"
+                assert not isinstance(rows, FileBatch), "files have no events"
                 if partitions > 1:
                     raise QueryFailed(_NOT_IN_ORDER, SourceTruncated.__name__) from found
                 log.warning("the source was truncated: all older rows are deleted", extra={"offset": found.offset})
-                rows = rows.where(F.col(OFFSET) > found.offset)
+                rows = _frame(rows).where(F.col(OFFSET) > found.offset)
                 files = slices_to_empty(self._opened.storage, plan.instant_time, plan.sequence)
                 plan = replace(plan, emptied=files)
 
-    def _written_as(self, rows: DataFrame | FileBatch, plan: WritePlan) -> Sequence[WriteStatus]:
+    def _written_as(self, rows: Rows, plan: WritePlan) -> Sequence[WriteStatus]:
         if isinstance(rows, FileBatch):
             assert self._files is not None, "only the source of files has batches of them"
             statuses = self._files.write(rows, plan)
@@ -282,23 +288,26 @@ class MicroBatchFunction:
             return self._written_by(rows, plan, self._decoder)
         try:
             return self._registered.write(
-                rows, lambda decoder: self._written_by(rows, plan, decoder), lambda: self.gives_way
+                lambda: _frame(rows), lambda decoder: self._written_by(rows, plan, decoder), lambda: self.gives_way
             )
         except GaveWay as error:  # nothing of the micro-batch is written: the next start resumes it
             raise StopRequested from error
 
-    def _written_by(self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder | None) -> Sequence[WriteStatus]:
+    def _written_by(
+        self, rows: DataFrame | TopicBatch, plan: WritePlan, decoder: MessageDecoder | None
+    ) -> Sequence[WriteStatus]:
         if decoder is not None and self._shape.on_arrow:
             try:
                 topics = self._topics if plan.emptied is None else None  # they read whole ranges of offsets
                 written = None if topics is None else topics.write(rows, plan, decoder)
-                statuses = write_micro_batch(rows, plan, decoder) if written is None else written
+                statuses = write_micro_batch(_frame(rows), plan, decoder) if written is None else written
             except LeftToSpark as doubt:  # nothing is written; the same rows are in doubt each time
                 log.warning("a micro-batch is left to Spark's SQL", extra={"reason": str(doubt)})
             else:
                 if any(status.undecoded for status in statuses):
-                    statuses += write_refused(rows, plan, decoder)
+                    statuses += write_refused(_frame(rows), plan, decoder)
                 return statuses
+        rows = _frame(rows)
         decoded = self._shape.decoded(rows, decoder)
         if not decoded.can_fail:
             return write_micro_batch(self._shape.table_rows(decoded.good()), plan)
@@ -355,6 +364,11 @@ class MicroBatchFunction:
             log.warning("rows rejected", extra={**where, "rows": outcome.rejected, "first": outcome.first_rejected})
         if outcome.commit is not None:
             _log_commit(outcome.commit)
+
+
+def _frame(rows: DataFrame | TopicBatch) -> DataFrame:
+    """As Spark reads them."""
+    return rows.rows if isinstance(rows, TopicBatch) else rows
 
 
 def _nothing() -> None:

@@ -57,7 +57,7 @@ from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.executors import SparkExecutors
 from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.starter import QueryStarter
-from bucketingest.stream.topic_reading import TopicReading
+from bucketingest.stream.topic_reading import MESSAGES_HERE, TopicReading
 from bucketingest.stream.topics.reading import TopicsRead
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.instants.commit_content import read_as_of
@@ -307,7 +307,7 @@ def opened_for(
     way = shape.way()
     log.info("%s", way, extra={"pipeline": pipeline.name})
     reading = shape.reading(rows)
-    read_by = reads or partial(TopicReading, commit_interval=pipeline.commit_interval)
+    read_by = reads or partial(TopicReading, few=MESSAGES_HERE if pipeline.is_quick else 0)
     if reading is not None:
         log.info("%s", reading, extra={"pipeline": pipeline.name})
     work = _work(rows, pipeline, way)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from bucketingest.catalog.sync import Target
 from bucketingest.catalog.targets import targets
@@ -25,6 +25,8 @@ from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE, Index
 from bucketingest.spec.model import BucketIngest, BucketIngestSpec
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import beginning_of
+
+SHORT_INTERVAL: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ class Pipeline:
     """Time between starts of micro-batches; zero: as fast as it can; once: all available input, then stop."""
     offsets_max: int | None = None
     """Kafka: most offsets of a micro-batch; None: another source, or it is not known."""
+    is_quick: bool = False
+    """Whether commits are less than `SHORT_INTERVAL` apart. Each micro-batch is an instant then, and this process plans
+    those of Kafka, and writes the small ones, itself.
+    """
     commit_interval: timedelta | None = None
     """Time after which an instant is committed; None: each micro-batch is an instant of its own."""
     max_files: int = 100_000
@@ -138,7 +144,8 @@ class Pipeline:
             lock=LockSettings(table.lock.provider, table.lock.wait_timeout, table.lock.lease_validity),
             lease_validity=table.lock.lease_validity,
             lease_wait=table.lock.held_timeout if table.lock.on_held == "wait" else timedelta(0),
-            commit_interval=_commit_interval(spec),
+            is_quick=_is_quick(spec),
+            commit_interval=None if _commits_each(spec) else spec.commit.interval,
             max_files=spec.commit.max_files,
             compaction=CompactionTriggers.of(spec.services, spec.slo) if spec.services.run else None,
             clustering=_clustering(spec),
@@ -169,11 +176,15 @@ def _state_rules(index: Index) -> StateRules | None:
     )
 
 
-def _commit_interval(spec: BucketIngestSpec) -> timedelta | None:
-    """With new keys in base files each micro-batch is an instant: a second one would make further small files of the
-    first one's keys, or put keys into log files, where Hudi's BLOOM and SIMPLE indexes do not look.
+def _is_quick(spec: BucketIngestSpec) -> bool:
+    return spec.commit.mode == "interval" and spec.commit.interval < SHORT_INTERVAL
+
+
+def _commits_each(spec: BucketIngestSpec) -> bool:
+    """Whether each micro-batch is an instant. With new keys in base files a second one would make further small files
+    of the first one's keys, or put keys into log files, where Hudi's BLOOM and SIMPLE indexes do not look.
     """
-    return spec.commit.interval if spec.commit.mode == "interval" and not _makes_bases(spec.table.index) else None
+    return spec.commit.mode != "interval" or _makes_bases(spec.table.index) or _is_quick(spec)
 
 
 def _executors(spark: Spark) -> tuple[int, int] | None:
@@ -186,9 +197,9 @@ def _makes_bases(index: Index) -> bool:
 
 
 def _trigger(spec: BucketIngestSpec) -> timedelta | Literal["once"]:
-    """With new keys in base files and a commit interval, a micro-batch takes as long."""
+    """Where each micro-batch is an instant, and there is a commit interval, that is between them."""
     trigger = spec.commit.trigger
-    if trigger == "once" or not _makes_bases(spec.table.index) or spec.commit.mode != "interval":
+    if trigger == "once" or spec.commit.mode != "interval" or not _commits_each(spec):
         return trigger
     return max(trigger, spec.commit.interval)
 

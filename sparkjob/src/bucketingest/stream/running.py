@@ -17,8 +17,8 @@ from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.errors import BucketIngestError
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.stream.errors import JvmFailed, QueryFailed, SourceUnreachable
-from bucketingest.stream.files.query import FilesQueryFailed
 from bucketingest.stream.foreach_batch import StopRequested
+from bucketingest.stream.own_query import OwnQuery, OwnQueryFailed
 from bucketingest.stream.report.progress import Progress
 from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.spark.executors import registered_executors
@@ -147,7 +147,7 @@ class RunningIngest:
             return self._waited()
         try:
             ended = bool(self.query.awaitTermination(_POLL_SECONDS))  # type: ignore[arg-type] # PySpark takes fractions
-        except (StreamingQueryException, FilesQueryFailed) as error:
+        except (StreamingQueryException, OwnQueryFailed) as error:
             self._raise(error)
             ended = True
         if ended:
@@ -160,7 +160,16 @@ class RunningIngest:
                 self._commit_or_stop()
             finally:
                 self._function.busy.release()
+            if not self._function.stop_requested.is_set():
+                self._leave_spark()
         return ended
+
+    def _leave_spark(self) -> None:
+        """From the first commit on, the micro-batches of some pipelines need no query of Spark's."""
+        is_sparks = self.query is not None and not isinstance(self.query, OwnQuery)
+        if is_sparks and self._starter.leaves_spark(self._starter.coordinator.position):
+            self._stop()
+            self._begin()
 
     def _begin(self) -> None:
         """Start the query, or wait until its source answers."""
@@ -256,10 +265,10 @@ class RunningIngest:
         if self.query is not None:
             self.query.stop()
 
-    def _raise(self, error: StreamingQueryException | FilesQueryFailed) -> None:
+    def _raise(self, error: StreamingQueryException | OwnQueryFailed) -> None:
         if self._function.gives_way and StopRequested.__name__ in str(error):
             return
-        failure = error.__cause__ if isinstance(error, FilesQueryFailed) else self._function.failure
+        failure = error.__cause__ if isinstance(error, OwnQueryFailed) else self._function.failure
         if isinstance(failure, BucketIngestError | ConnectionError | SchemaGrown):
             raise failure
         if got_no_answer(failure):

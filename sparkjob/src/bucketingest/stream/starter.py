@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import count
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -16,21 +17,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bucketingest.storage import open_storage
 from bucketingest.stream.checkpoint.beginning import TableBeginning
-from bucketingest.stream.checkpoint.checkpoint import SourceKind, check_kind, prepare_checkpoint
+from bucketingest.stream.checkpoint.checkpoint import SourceKind, chained, check_kind, prepare_checkpoint
 from bucketingest.stream.checkpoint.positions import CheckpointKind, CheckpointPositions
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.files.log import FilesLog
+from bucketingest.stream.files.log import FileBatch, FilesLog
 from bucketingest.stream.files.planner import FilesPlanner, Listing
-from bucketingest.stream.files.query import FilesQuery
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
+from bucketingest.stream.own_query import OwnQuery, Planner
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.spark.failures import essence
 from bucketingest.stream.spark.session import prepared
+from bucketingest.stream.topics.batch import TopicBatch
+from bucketingest.stream.topics.planner import TopicsPlanner
 from bucketingest.stream.topics.reading import TopicPositions, TopicsRead
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Start
+from bucketingest.write.instants.source_range import SourceRange
 
-Query: TypeAlias = StreamingQuery | FilesQuery
+Query: TypeAlias = StreamingQuery | OwnQuery[FileBatch] | OwnQuery[TopicBatch]
+_Batch = TypeVar("_Batch")
 log = logging.getLogger(__name__)
 
 
@@ -79,22 +84,48 @@ class QueryStarter:
         start = self.coordinator.start()
         if self.topics is not None:
             start = self.topics.continuing(start)
-        return self._sparks_query(start) if self.listing is None else self._files_query(start, self.listing)
+        if self.listing is not None:
+            return self._files_query(start, self.listing)
+        if self.topics is not None and self.leaves_spark(start.position):
+            return self._topics_query(start, self.topics)
+        return self._sparks_query(start)
 
-    def _files_query(self, start: Start, listing: Listing) -> FilesQuery:
+    def leaves_spark(self, position: SourceRange | None) -> bool:
+        """Whether micro-batches are planned without Spark from this position on. Where to begin is for Spark to say."""
+        return position is not None and self.function.goes_on_without_spark and not self.once
+
+    def _topics_query(self, start: Start, topics: TopicsRead) -> OwnQuery[TopicBatch]:
+        check_kind("kafka", start)
+        _, replay = chained(start)
+
+        def position() -> SourceRange:
+            assert self.coordinator.position is not None, "it began with one"
+            return self.coordinator.position
+
+        most = self.pipeline.offsets_max
+        assert most is not None, "Kafka's source has it"
+        planner = TopicsPlanner(topics, position, replay, most=most, tell=self.function.board.source_ends)
+        self._begun(start, (start.verdict.value, start.reason))
+        self.function.begin(planner, lambda: None)
+        return self._own_query(planner, lambda batch: self.function(batch, batch.source_range.batch_id))
+
+    def _begun(self, start: Start, verdict: tuple[str, str]) -> None:
+        log.info("verdict", extra={"verdict": verdict[0], "reason": verdict[1]})
+        self.function.board.started(start.position, self.coordinator.epoch, self.coordinator.inflight, verdict)
+
+    def _own_query(self, planner: Planner[_Batch], write: Callable[[_Batch], None]) -> OwnQuery[_Batch]:
+        trigger = None if self.once else self.pipeline.trigger
+        assert not isinstance(trigger, str), "a trigger is a duration, or once"
+        return OwnQuery(planner, write, trigger=trigger, stopped=(StopRequested,))
+
+    def _files_query(self, start: Start, listing: Listing) -> OwnQuery[FileBatch]:
         files_log = FilesLog(open_storage(self.pipeline.table_url, self.pipeline.storage_options), self.pipeline.name)
         check_kind("files", start)
         last = -1 if start.position is None else start.position.batch_id
-        verdict = (start.verdict.value, start.reason)
-        log.info("verdict", extra={"verdict": verdict[0], "reason": verdict[1]})
         planner = FilesPlanner(listing, files_log, last, once=self.once, ignored=self.function.board.files_ignored)
-        self.function.board.started(start.position, self.coordinator.epoch, self.coordinator.inflight, verdict)
+        self._begun(start, (start.verdict.value, start.reason))
         self.function.begin(files_log, lambda: None)
-        trigger = None if self.once else self.pipeline.trigger
-        assert not isinstance(trigger, str), "a trigger is a duration, or once"
-        return FilesQuery(
-            planner, lambda batch: self.function(batch, batch.number), trigger=trigger, stopped=(StopRequested,)
-        )
+        return self._own_query(planner, lambda batch: self.function(batch, batch.number))
 
     def _sparks_query(self, start: Start) -> StreamingQuery:
         attempt = f"attempt-{self.coordinator.epoch:08d}-{next(self._numbers)}"
@@ -106,10 +137,7 @@ class QueryStarter:
             beginning=self.pipeline.beginning,
             known_beginning=self.beginning.known(),
         )
-        log.info("verdict", extra={"verdict": prepared_at.verdict, "reason": prepared_at.reason})
-        self.function.board.started(
-            start.position, self.coordinator.epoch, self.coordinator.inflight, (prepared_at.verdict, prepared_at.reason)
-        )
+        self._begun(start, (prepared_at.verdict, prepared_at.reason))
         kind: CheckpointKind = "kafka" if self.source == "kafka" else "checkpoint"
         checkpoint = self.pipeline.checkpoint(prepared_at.directory)
         read = CheckpointPositions(checkpoint, kind)

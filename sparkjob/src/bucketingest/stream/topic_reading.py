@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from bucketingest.storage import StorageError
 from bucketingest.stream.micro_batch import LeftToSpark, write_micro_batch, write_ranges
 from bucketingest.stream.source.messages import MessageDecoder, pack_messages
 from bucketingest.stream.source.scanned_topics import ranges_of
+from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.write_status import WriteStatus
 from bucketingest.write.writer import write_packed
@@ -33,37 +33,34 @@ PAUSE_MIN_SECONDS: Final = 60.0
 PAUSE_MAX_SECONDS: Final = 3600.0
 """Each pause is twice as long as the one before, until a micro-batch succeeds."""
 
-SHORT_INTERVAL: Final = timedelta(seconds=1)
 MESSAGES_HERE: Final = 50_000
 BYTES_HERE: Final = 32 * 1024**2
-"""Where commits are less than `SHORT_INTERVAL` apart, so many messages, and packed bytes of them, are written by this
-process: to plan and start Spark's tasks takes longer than their work. The bytes are held in memory.
+"""Where commits are less than a second apart, so many messages, and packed bytes of them, are written by this process:
+to plan and start Spark's tasks takes longer than their work. The bytes are held in memory.
 """
 
-Write: TypeAlias = Callable[[DataFrame, WritePlan, MessageDecoder, Client, int], list[WriteStatus]]
-
-
-def messages_here(commit_interval: timedelta | None) -> int:
-    """How many messages of a micro-batch this process writes itself. None: each micro-batch is an instant."""
-    return MESSAGES_HERE if commit_interval is not None and commit_interval < SHORT_INTERVAL else 0
+Write: TypeAlias = Callable[[DataFrame | TopicBatch, WritePlan, MessageDecoder, Client, int], list[WriteStatus]]
 
 
 def write_topics(
-    rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client, few: int
+    rows: DataFrame | TopicBatch, plan: WritePlan, decoder: MessageDecoder, client: Client, few: int
 ) -> list[WriteStatus]:
     """Read and write the messages that Spark would read: up to `few` of them in this process, else in tasks. The bytes
     are the same. Raises TopicInDoubt, before anything is written, UnknownSchemaIds, InstantAborted, and as
     `write_micro_batch`.
     """
-    ranges = ranges_of(rows)
-    if not ranges:
-        return write_micro_batch(rows, plan, decoder)
+    if isinstance(rows, TopicBatch):
+        session, ranges = rows.session, rows.ranges
+    else:
+        session, ranges = rows.sparkSession, ranges_of(rows)
+        if not ranges:
+            return write_micro_batch(rows, plan, decoder)
     try:
         if (packed := packed_here(ranges, plan, decoder, client, few)) is not None:
             return write_packed(packed, plan)
     except StorageError as error:  # tasks repeat it, each some times
         log.warning("a small micro-batch is left to Spark's tasks", extra={"reason": str(error)})
-    return write_ranges(rows.sparkSession, ranges, plan, decoder, client)
+    return write_ranges(session, ranges, plan, decoder, client)
 
 
 def packed_here(
@@ -94,19 +91,20 @@ class TopicReading:
     def __init__(
         self,
         client: Client,
-        commit_interval: timedelta | None = None,
+        few: int = 0,
         *,
         write: Write = write_topics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._few = messages_here(commit_interval)
+        """`few`: so many messages this process reads and writes itself."""
+        self._few = few
         self._client = client
         self._write = write
         self._clock = clock
         self._pause = 0.0
         self._until = clock()
 
-    def write(self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder) -> list[WriteStatus] | None:
+    def write(self, rows: DataFrame | TopicBatch, plan: WritePlan, decoder: MessageDecoder) -> list[WriteStatus] | None:
         """What was written; None if Spark has to read, and nothing is written. Raises as `write_topics`, but for
         TopicInDoubt.
         """

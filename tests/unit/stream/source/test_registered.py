@@ -92,7 +92,7 @@ def registered_at(
 
 
 def write(registered: RegisteredMessages, writing: Writing, *, gives_way: bool = False) -> list[str | None]:
-    registered.write(cast(Any, writing.batches), writing, lambda: gives_way)
+    registered.write(lambda: cast(Any, writing.batches), writing, lambda: gives_way)
     return writing.details
 
 
@@ -134,7 +134,7 @@ def test_another_error_of_spark_is_not_taken_for_a_new_id(
         raise PySparkException("executor lost")
 
     with pytest.raises(PySparkException, match="executor lost"):
-        registered.write(cast(Any, block()), fails, lambda: False)
+        registered.write(lambda: cast(Any, block()), fails, lambda: False)
 
 
 def test_ids_are_told_once_and_not_more_than_are_wanted() -> None:

@@ -73,13 +73,15 @@ class RegisteredMessages:
         self._reported: set[int] = set()
         self._is_first = True
 
-    def write(self, rows: DataFrame, write: Write, gives_way: Callable[[], bool]) -> Sequence[WriteStatus]:
-        """Write a micro-batch with a decoder that knows every id in it. Raises RegistryError, GaveWay, SchemaGrown,
-        SchemaRefused, and what `write` does.
+    def write(
+        self, rows: Callable[[], DataFrame], write: Write, gives_way: Callable[[], bool]
+    ) -> Sequence[WriteStatus]:
+        """Write a micro-batch with a decoder that knows every id in it. Its `rows` are read for ids alone. Raises
+        RegistryError, GaveWay, SchemaGrown, SchemaRefused, and what `write` does.
         """
         self._lookups.begin()
         if self._is_first:  # it will have ids that are not known, surely
-            self._lookups.learn(self._find_ids(rows), gives_way)
+            self._lookups.learn(self._find_ids(rows()), gives_way)
         self._is_first = False
         for left in reversed(range(_ROUNDS_MAX)):
             try:
@@ -87,7 +89,7 @@ class RegisteredMessages:
             except (PySparkException, UnknownSchemaIds) as error:  # the tasks' own arrives as text
                 if not left or UnknownSchemaIds.__name__ not in f"{type(error).__name__}: {error}":
                     raise
-            self._lookups.learn(self._find_ids(rows), gives_way)
+            self._lookups.learn(self._find_ids(rows()), gives_way)
         raise AssertionError("the last round returns or raises")
 
     def _decoder(self) -> MessageDecoder:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import chain
 from typing import Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.decode.kafka.client_options import Client
+from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.lease.record import LeaseOwner
@@ -41,6 +43,7 @@ from bucketingest.stream.tables.gathering import Ended, Gathering
 from bucketingest.stream.tables.shares import TopicOffsets, next_range, ranges_of
 from bucketingest.stream.tables.topics_look import TopicsLook
 from bucketingest.stream.topic_reading import TopicReading
+from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.stream.topics.continuity import behind, check_same_topics, eaten, offsets_of, within
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.errors import ColumnsChanged, PositionLost
@@ -220,8 +223,7 @@ class OneTable:
             self.trouble = None
             return
         self._range, self._read_at = wanted, None
-        rows = self._rows(wanted)
-        opened.function(rows, wanted.batch_id)
+        opened.function(self._batch(wanted, ranges), wanted.batch_id)
         opened.replay = None
         self.written_at, self.trouble = forward_seconds(), None
 
@@ -235,23 +237,21 @@ class OneTable:
         if lost is not None and self._shared.look.fails_on_loss:
             raise lost
 
-    def _rows(self, wanted: SourceRange) -> DataFrame:
-        """The messages, for what needs Spark to read them. Nothing is read."""
+    def _batch(self, wanted: SourceRange, ranges: Sequence[TopicRange]) -> TopicBatch:
         kafka = self._derived().spec.source.kafka
         assert kafka is not None, "tables are for Kafka only"
-        begins = {} if self._now is None else self._now.begins
-        return read_ranges(self._shared.session, kafka, ranges_of(wanted, self.topic, begins))
+        session = self._shared.session
+        return TopicBatch(wanted, ranges, session, partial(read_ranges, session, kafka))
 
     def _write(
-        self, rows: DataFrame, plan: WritePlan, decoder: MessageDecoder, client: Client, _: int
+        self, rows: DataFrame | TopicBatch, plan: WritePlan, decoder: MessageDecoder, client: Client, _: int
     ) -> list[WriteStatus]:
         """As `write_topics`, together with other tables."""
-        assert self._range is not None, "it is planned"
-        ranges = ranges_of(self._range, self.topic, {} if self._now is None else self._now.begins)
+        assert isinstance(rows, TopicBatch), "it is planned here"
         if plan.is_global:  # it needs a shuffle more than others
             self._shared.gathering.withdraw(self.topic)
-            return write_ranges(rows.sparkSession, ranges, plan, decoder, client)
-        statuses = self._shared.gathering.submit(self.topic, Work(plan, decoder, client, ranges))
+            return write_ranges(rows.session, rows.ranges, plan, decoder, client)
+        statuses = self._shared.gathering.submit(self.topic, Work(plan, decoder, client, rows.ranges))
         if not any(status.undecoded for status in statuses):
             self._read_at = self._shared.gathering.written_at
         return statuses

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from bucketingest.decode.kafka.ranges import TopicRange
-from bucketingest.stream.topics.continuity import offsets_of
-from bucketingest.write.instants.source_range import Offsets, SourceRange, canonical_json, kafka_offsets
+from bucketingest.stream.topics import batch
+from bucketingest.stream.topics.continuity import offsets_of, without
+from bucketingest.write.instants.source_range import Offsets, SourceRange
 
 Name = TypeVar("Name")
 _SHARE_FULL: Final = 4
@@ -53,50 +54,26 @@ def due(amounts: Mapping[Name, int], ages: Mapping[Name, float], *, interval: fl
     return fair_shares(chosen, most)
 
 
-def starts(position: SourceRange | None, topic: str, now: TopicOffsets) -> dict[int, int]:
-    """From where each partition is read; one that the position does not name from its beginning."""
-    known = offsets_of(position)
-    return {part: known.get((topic, part), begin) for part, begin in now.begins.items()}
-
-
 def waiting(position: SourceRange | None, topic: str, now: TopicOffsets) -> int:
     """How many offsets the table lacks."""
-    start = starts(position, topic, now)
-    return sum(max(0, end - start[part]) for part, end in now.ends.items())
+    start = batch.starts(position, _places(topic, now.begins))
+    return sum(max(0, end - start[place]) for place, end in _places(topic, now.ends).items())
 
 
 def next_range(
     position: SourceRange | None, topic: str, now: TopicOffsets, share: int, timestamp_ms: int
 ) -> SourceRange:
-    """The next micro-batch of a table: at most about so many offsets, of each partition in proportion to what waits."""
-    start, total = starts(position, topic, now), max(1, waiting(position, topic, now))
-    ends = {}
-    for part, end in now.ends.items():
-        left = max(0, end - start[part])
-        ends[part] = start[part] + min(left, -(-left * share // total))
-    known = start
+    """The next micro-batch of a table, as `batch.next_range`, of its topic alone."""
     if position is not None:
-        known = {part: at for (name, part), at in offsets_of(position).items() if name == topic}
-    return SourceRange(
-        kind="kafka",
-        start=_text(topic, known),
-        end=_text(topic, ends | {part: at for part, at in known.items() if part not in ends}),
-        query_id="tables",
-        batch_id=0 if position is None else position.batch_id + 1,
-        timestamp_ms=timestamp_ms,
-    )
+        position = without(position, {place: at for place, at in offsets_of(position).items() if place[0] != topic})
+    begins, ends = _places(topic, now.begins), _places(topic, now.ends)
+    return batch.next_range(position, begins, ends, share, timestamp_ms)
 
 
 def ranges_of(source_range: SourceRange, topic: str, begins: Mapping[int, int]) -> list[TopicRange]:
-    """What tasks read of a micro-batch: of a partition that is new to its start, from the beginning."""
-    start: Offsets = kafka_offsets(source_range.start) or {}
-    found = []
-    for (name, part), end in sorted((kafka_offsets(source_range.end) or {}).items()):
-        begin = start.get((name, part), begins.get(part, 0))
-        if name == topic and end > begin:
-            found.append(TopicRange(topic, part, begin, end))
-    return found
+    """What tasks read of a micro-batch."""
+    return [each for each in batch.ranges_of(source_range, _places(topic, begins)) if each.topic == topic]
 
 
-def _text(topic: str, offsets: Mapping[int, int]) -> str:
-    return canonical_json({topic: {str(part): at for part, at in offsets.items()}})
+def _places(topic: str, offsets: Mapping[int, int]) -> Offsets:
+    return {(topic, part): at for part, at in offsets.items()}

@@ -76,16 +76,11 @@ class Brokers:
 
     def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
         """The next offset of each partition. `stable`: up to which no transaction is open."""
-        level = self._jvm.org.apache.kafka.common.IsolationLevel
-        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(
-            level.READ_COMMITTED if stable else level.READ_UNCOMMITTED
-        )
-        return self._offsets(topics, "latest", options)
+        return self._offsets(topics, "latest", self._stable if stable else self._any)
 
     def begins(self, topics: Mapping[str, Topic]) -> Offsets:
         """The oldest offset that each partition has."""
-        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions()
-        return self._offsets(topics, "earliest", options)
+        return self._offsets(topics, "earliest", self._any)
 
     def note_position(self, group: str, position: Offsets) -> None:
         """Make this the position of a consumer group that has no members."""
@@ -177,6 +172,16 @@ class Brokers:
 
     def _answer(self, future: Any) -> Any:
         return future.get(int(self._seconds * 1000), self._milliseconds)
+
+    @cached_property
+    def _any(self) -> Any:
+        """Java's options, whose names alone are ten calls of the JVM."""
+        return self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions()
+
+    @cached_property
+    def _stable(self) -> Any:
+        level = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+        return self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
 
     @cached_property
     def _milliseconds(self) -> Any:

@@ -22,6 +22,14 @@ _PAGE: Final = 'runbook "BucketIngestStalled", "SourceDataLost"'
 _SHOWN: Final = 5
 
 
+def text_of(offsets: Offsets) -> str:
+    """As a source range has them."""
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        topics.setdefault(topic, {})[str(partition)] = offset
+    return canonical_json(topics)
+
+
 def offsets_of(position: SourceRange | None) -> Offsets:
     """Where each partition is continued; nothing of a pipeline that has not begun."""
     return {} if position is None else kafka_offsets(position.end) or {}
@@ -93,8 +101,8 @@ def without(source_range: SourceRange, left: Offsets) -> SourceRange:
     """The range as the source sees it that no longer reads these partitions."""
     if not left:
         return source_range
-    start = None if source_range.start is None else _text(_less(source_range.start, left))
-    return replace(source_range, start=start, end=_text(_less(source_range.end, left)))
+    start = None if source_range.start is None else text_of(_less(source_range.start, left))
+    return replace(source_range, start=start, end=text_of(_less(source_range.end, left)))
 
 
 def within(source_range: SourceRange, left: Offsets, ids: Mapping[str, str]) -> SourceRange:
@@ -105,9 +113,9 @@ def within(source_range: SourceRange, left: Offsets, ids: Mapping[str, str]) -> 
         return source_range
     start = source_range.start
     if left:
-        start = None if start is None else _text({**left, **(kafka_offsets(start) or {})})
+        start = None if start is None else text_of({**left, **(kafka_offsets(start) or {})})
         source_range = replace(
-            source_range, start=start, end=_text({**left, **(kafka_offsets(source_range.end) or {})})
+            source_range, start=start, end=text_of({**left, **(kafka_offsets(source_range.end) or {})})
         )
     names = {topic for topic, _ in kafka_offsets(source_range.end) or {}}
     known = {topic: ids[topic] for topic in names if ids.get(topic)}
@@ -116,10 +124,3 @@ def within(source_range: SourceRange, left: Offsets, ids: Mapping[str, str]) -> 
 
 def _less(position: str, left: Offsets) -> Offsets:
     return {place: at for place, at in (kafka_offsets(position) or {}).items() if place not in left}
-
-
-def _text(offsets: Offsets) -> str:
-    topics: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in offsets.items():
-        topics.setdefault(topic, {})[str(partition)] = offset
-    return canonical_json(topics)

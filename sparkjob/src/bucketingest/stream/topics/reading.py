@@ -5,18 +5,24 @@ is of. What follows the position must still be there.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, Self
 
 from pyspark.sql import SparkSession
 
 from bucketingest.decode.kafka.errors import KAFKA_IS_AWAY
+from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.spec.fields.source import KafkaSource
 from bucketingest.spec.fields.source_secret import ISOLATION, source_options
 from bucketingest.stream.checkpoint.positions import CheckpointPositions
 from bucketingest.stream.errors import QueryFailed, SourceDataLost, SourceUnreachable, TopicsMissing
 from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.source.sources import read_ranges
+from bucketingest.stream.spark.session import own_session
+from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.stream.topics.brokers import Brokers, Topic
 from bucketingest.stream.topics.continuity import (
     behind,
@@ -37,6 +43,8 @@ log = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 10.0
 """Longest wait for an answer where the query needs it."""
+LIST_SECONDS: Final = 15.0
+"""Longest time between two looks which partitions there are, where none of them has new messages."""
 BLIPS_MAX: Final = 10
 """How often in a row a query may end because Kafka is away, while every look says that it is not."""
 
@@ -44,9 +52,21 @@ BLIPS_MAX: Final = 10
 class TopicsRead:
     """What Kafka is asked for one pipeline. `watch` looks beside; the other methods are the query's threads'."""
 
-    def __init__(self, brokers: Brokers, watch: TopicsWatch, *, committed_only: bool, fails_on_loss: bool) -> None:
+    def __init__(
+        self,
+        brokers: Brokers,
+        watch: TopicsWatch,
+        batch: Callable[[SourceRange, Sequence[TopicRange]], TopicBatch],
+        *,
+        committed_only: bool,
+        fails_on_loss: bool,
+    ) -> None:
+        """`batch`: the messages of a micro-batch that is planned here."""
         self._brokers = brokers
         self.watch = watch
+        self.batch = batch
+        self._known: dict[str, Topic] = {}
+        self._listed = float("-inf")
         self._committed_only = committed_only
         self._fails_on_loss = fails_on_loss
         self._ids: dict[str, str] = {}
@@ -65,7 +85,9 @@ class TopicsRead:
         watch.start()
         fails = options.get("failondataloss", "true").lower() != "false"
         brokers = Brokers(session, source, ANSWER_SECONDS)
-        return cls(brokers, watch, committed_only=committed_only, fails_on_loss=fails)
+        own = own_session(session)
+        batch = partial(TopicBatch, session=own, read=partial(read_ranges, own, source))
+        return cls(brokers, watch, batch, committed_only=committed_only, fails_on_loss=fails)
 
     def continuing(self, start: Start) -> Start:
         """The start, if Kafka can continue it, as Spark's checkpoint has it: without topics that the source no longer
@@ -104,6 +126,28 @@ class TopicsRead:
             log.warning("failOnDataLoss is false: reading goes on", extra={"reason": str(found)})
         if self._committed_only and (why := held_back(known, self._brokers.ends(topics, stable=True))) is not None:
             raise SourceUnreachable(why)
+
+    def read_of(self, position: SourceRange) -> SourceRange:
+        """The table's position, as far as the source reads it."""
+        return without(position, self._left)
+
+    def ends(self, position: SourceRange) -> Offsets:
+        """Where each partition ends. Raises as `check`; SourceDataLost, whatever the options say, for one that ends
+        before the position.
+        """
+        if forward_seconds() - self._listed > LIST_SECONDS:
+            self._topics(position)
+        found = self._brokers.ends(self._known, stable=self._committed_only)
+        if (lost := behind(offsets_of(position), found)) is not None:
+            self.check(position)  # it may be an open transaction
+            raise lost
+        return found
+
+    def begins(self, places: Collection[tuple[str, int]]) -> Offsets:
+        """Where these partitions begin. Raises as `Brokers`."""
+        topics = {topic: self._known[topic] for topic, _ in places}
+        found = self._brokers.begins(topics) if topics else {}
+        return {place: found[place] for place in places}
 
     def identified(self, source_range: SourceRange) -> SourceRange:
         """A micro-batch's range with all that the position is to have. Raises as `Brokers`."""
@@ -144,12 +188,14 @@ class TopicsRead:
 
     def _topics(self, position: SourceRange | None) -> dict[str, Topic]:
         try:
-            return self._brokers.topics()
+            found = self._brokers.topics()
         except TopicsMissing as missing:
             read = tuple(topic for topic in missing.topics if self._brokers.reads(topic))
             if self._fails_on_loss and (lost := deleted(position, read)) is not None:
                 raise lost from missing
             raise
+        self._known, self._listed = found, forward_seconds()
+        return found
 
     def _tell_without_ids(self, ids: dict[str, str]) -> None:
         if ids and not all(ids.values()) and not self._told:

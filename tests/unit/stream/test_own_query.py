@@ -10,7 +10,7 @@ import pytest
 
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.planner import FilesPlanner
-from bucketingest.stream.files.query import FilesQuery, FilesQueryFailed, interval
+from bucketingest.stream.own_query import OwnQuery, OwnQueryFailed, interval
 
 WAIT = 10.0
 
@@ -36,8 +36,8 @@ class Stopped(Exception):
     pass
 
 
-def query(planned: Planned, write: Any, trigger: timedelta | None = None) -> FilesQuery:
-    return FilesQuery(cast("FilesPlanner", planned), write, trigger=trigger, stopped=(Stopped,))
+def query(planned: Planned, write: Any, trigger: timedelta | None = None) -> OwnQuery[FileBatch]:
+    return OwnQuery(cast("FilesPlanner", planned), write, trigger=trigger, stopped=(Stopped,))
 
 
 def test_without_a_trigger_it_ends_with_its_input() -> None:
@@ -70,7 +70,7 @@ def test_without_time_between_triggers_it_looks_again_and_again() -> None:
 def test_an_error_ends_it_and_is_the_cause_of_what_is_raised() -> None:
     error = ValueError("as the test says")
     running = query(Planned(1, error), lambda batch: None)
-    with pytest.raises(FilesQueryFailed, match="as the test says") as caught:
+    with pytest.raises(OwnQueryFailed, match="as the test says") as caught:
         running.awaitTermination(WAIT)
     assert caught.value.__cause__ is error
 

@@ -1,5 +1,6 @@
-"""The loop that runs the micro-batches of files, in a thread of its own, with the calls that Spark's queries have: what
-waits for a query, stops it and reports on it is the same for both.
+"""The loop that runs micro-batches that are planned here and not by Spark: of files, and of Kafka where commits are
+less than a second apart. In a thread of its own, with the calls that Spark's queries have: what waits for a query,
+stops it and reports on it is the same for all.
 """
 
 from __future__ import annotations
@@ -8,29 +9,35 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from bucketingest.stream.files.log import FileBatch
-from bucketingest.stream.files.planner import FilesPlanner
-
-_THREAD: Final = "files"
+_Batch_co = TypeVar("_Batch_co", covariant=True)
+_Batch = TypeVar("_Batch")
+_THREAD: Final = "micro-batches"
 _LOOK_SECONDS: Final = 0.1
-"""Between two looks at a directory without new files, at least."""
+"""Between two looks at a source without new input, at least."""
 _LOOK_SHARE: Final = 10
 """Looks that find nothing take at most one of so many seconds: one at a million files takes long."""
 
 
-class FilesQueryFailed(Exception):
+class OwnQueryFailed(Exception):
     """The loop has ended with the error that is its cause."""
 
 
-class FilesQuery:
+class Planner(Protocol[_Batch_co]):
+    """Knows what comes next."""
+
+    def next(self) -> _Batch_co | None:
+        """The next micro-batch; None: the source has nothing new."""
+
+
+class OwnQuery(Generic[_Batch]):
     """A running query. The same calls as PySpark's `StreamingQuery`, as far as they are used."""
 
     def __init__(
         self,
-        planner: FilesPlanner,
-        write: Callable[[FileBatch], None],
+        planner: Planner[_Batch],
+        write: Callable[[_Batch], None],
         *,
         trigger: timedelta | None,
         stopped: tuple[type[Exception], ...],
@@ -60,18 +67,18 @@ class FilesQuery:
 
     @property
     def status(self) -> dict[str, Any]:
-        """Whether it waits for new files, as Spark says it."""
+        """Whether it waits for input, as Spark says it."""
         waiting = self._is_waiting
-        message = "Waiting for new files" if waiting else "Processing new files"
+        message = "Waiting for input" if waiting else "Processing input"
         return {"message": message, "isTriggerActive": not waiting, "isDataAvailable": not waiting}
 
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - Spark's name
-        """Wait for the end; False if it has not come in these seconds. Raises FilesQueryFailed."""
+        """Wait for the end; False if it has not come in these seconds. Raises OwnQueryFailed."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             return False
         if self._error is not None:
-            raise FilesQueryFailed(str(self._error)) from self._error
+            raise OwnQueryFailed(str(self._error)) from self._error
         return True
 
     def stop(self) -> None:
