@@ -41,8 +41,8 @@ def holder(storage: Storage, clock: Callable[[], datetime] = utc_now) -> Compact
     return CompactionHolder(storage, nullcontext, lambda: None, clock=clock)
 
 
-def compact(storage: Storage) -> list[End]:
-    return [each.end for each in compact_now(storage, holder(storage), ALL, utc_now)]
+def compact(storage: Storage, clock: Callable[[], datetime] = utc_now) -> list[End]:
+    return [each.end for each in compact_now(storage, holder(storage, clock), ALL, clock)]
 
 
 @dataclass
