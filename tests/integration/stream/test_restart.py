@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream import topic_reading
+from bucketingest.stream import ingestion as started
 from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
@@ -146,14 +146,14 @@ def test_what_this_process_wrote_and_what_tasks_wrote_is_the_same_to_the_byte(
     topic = new_topic(partitions=3)
     wanted = resource(lake, topic, commit={"interval": "500ms", "trigger": "100ms"})
     send(topic, *range(40))
-    few = topic_reading.MESSAGES_HERE
-    monkeypatch.setattr(topic_reading, "MESSAGES_HERE", 0 if tasks_first else few)
+    few = started.MESSAGES_HERE
+    monkeypatch.setattr(started, "MESSAGES_HERE", 0 if tasks_first else few)
     crash_at(Journal, "put_ledger")
     with pytest.raises(QueryFailed, match="Crash"):
         run.once(wanted)
     written = len([status for status in statuses if status.file_id])
     statuses.clear()
-    monkeypatch.setattr(topic_reading, "MESSAGES_HERE", few if tasks_first else 0)
+    monkeypatch.setattr(started, "MESSAGES_HERE", few if tasks_first else 0)
     run.once(wanted)
 
     assert ids(lake) == list(range(40))

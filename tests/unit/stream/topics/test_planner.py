@@ -30,6 +30,9 @@ class Kafka:
     def grow(self, topic: str, partition: int, end: int) -> None:
         self._ends.setdefault(topic, {})[partition] = end
 
+    def delete(self, topic: str) -> None:
+        del self._ends[topic]
+
     def reads(self, topic: str) -> bool:
         return topic != "left"
 
@@ -127,4 +130,16 @@ def test_a_topic_that_ends_before_the_position_ends_the_query() -> None:
     assert plan.next() is None
     kafka.grow("a", 0, 3)
     with pytest.raises(SourceDataLost, match="ends at offset 3, and the table has everything before 5"):
+        plan.next()
+
+
+def test_a_topic_that_is_gone_ends_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(reading, "forward_seconds", lambda: now)
+    kafka = Kafka(a=[5], b=[1])
+    plan = Plan(kafka, {("a", 0): 5, ("b", 0): 1})
+    assert plan.next() is None
+    kafka.delete("b")
+    now += reading.LIST_SECONDS + 1
+    with pytest.raises(SourceDataLost, match="the topic b was deleted"):
         plan.next()

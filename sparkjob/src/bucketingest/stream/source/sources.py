@@ -46,9 +46,7 @@ def _kafka(session: SparkSession, source: KafkaSource) -> DataFrame:
 
 
 def read_ranges(session: SparkSession, source: KafkaSource, ranges: Sequence[TopicRange] = ()) -> DataFrame:
-    """The messages of the ranges, which are of one topic; without any, messages that are not to be read. Raises
-    MissingConnector.
-    """
+    """The messages of the ranges; without any, messages that are not to be read. Raises MissingConnector."""
     reader = session.read.format("kafka").options(**source_options(source))
     if ranges:
         places, starts, ends = _json(ranges, lambda _: None), _json(ranges, _start), _json(ranges, _until)

@@ -137,6 +137,9 @@ class TopicsRead:
         """
         if forward_seconds() - self._listed > LIST_SECONDS:
             self._topics(position)
+        gone = {topic for topic, _ in offsets_of(position)} - self._known.keys()  # of a pattern nobody misses it
+        if self._fails_on_loss and (lost := deleted(position, tuple(gone))) is not None:
+            raise lost
         found = self._brokers.ends(self._known, stable=self._committed_only)
         if (lost := behind(offsets_of(position), found)) is not None:
             self.check(position)  # it may be an open transaction
