@@ -14,6 +14,7 @@ from py4j.protocol import Py4JNetworkError
 from bucketingest.lease.record import LeaseLost
 from bucketingest.stream.errors import InvalidTransform, JvmFailed, SourceUnreachable
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
+from bucketingest.stream.own_query import OwnQuery
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
 from bucketingest.stream.source.columns_schema import SchemaGrown
@@ -131,6 +132,25 @@ def test_the_table_is_opened_again_after_another_writer_changed_its_columns() ->
     names = [name for name, _, _ in steps.mock_calls]
     ended, given_up = (names.index(f"before.{each}") for each in ("function.board.query_ended", "coordinator.give_up"))
     assert ended < given_up < names.index("again"), "a merge of log files may take as long as a start"
+
+
+def test_a_query_of_sparks_ends_when_micro_batches_need_none_but_not_a_job_that_is_to_stop() -> None:
+    sparks, own = MagicMock(), MagicMock(spec=OwnQuery)
+    sparks.awaitTermination.return_value = False
+    own.awaitTermination.return_value = True
+    starter = MagicMock(once=False)
+    starter.start.side_effect = [sparks, own]
+    starter.leaves_spark.return_value = True
+    starter.function.stop_requested.is_set.side_effect = [False] * 3
+    assert RunningIngest(starter, MagicMock()).wait(60)
+    assert (sparks.stop.call_count, starter.start.call_count) == (1, 2)
+
+    starter.start.side_effect = [sparks]
+    starter.function.stop_requested.is_set.side_effect = None
+    starter.function.stop_requested.is_set.return_value = True
+    sparks.awaitTermination.side_effect = [False, True]
+    assert RunningIngest(starter, MagicMock()).wait(60)
+    assert (sparks.stop.call_count, starter.start.call_count) == (2, 3)
 
 
 def running(error: Exception) -> RunningIngest:
