@@ -71,9 +71,10 @@ def _measured(folder: Path, rate: int, given: Any) -> str:
     ages = sorted(latencies(ticks, commits))
     counted = [each for each in commits if ticks[0].at <= each.at <= ticks[-1].at]
     p50, p99 = (percentile(ages, each) for each in (50, 99))
+    seconds, files = ticks[-1].at - ticks[0].at, statistics.mean(each.files for each in counted)
     return (
         f"{rate:,} messages a second: p50 {p50:.2f} s, p99 {p99:.2f} s, longest {ages[-1]:.2f} s; {len(counted)} "
-        f"commits in {ticks[-1].at - ticks[0].at:.0f} s of {statistics.mean(each.files for each in counted):.1f} files, "
+        f"commits in {seconds:.0f} s of {files:.1f} files, "
         f"{used / max(1, len(counted)) * 1000:.0f} ms of CPU each; load {os.getloadavg()[0]:.1f}"
     )
 
