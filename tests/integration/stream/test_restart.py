@@ -11,7 +11,7 @@ import pytest
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream import ingestion as started
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.topic_reading import TopicReading
+from bucketingest.stream.topic_reading import MESSAGES_HERE, TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.instants import lifecycle
@@ -146,7 +146,7 @@ def test_what_this_process_wrote_and_what_tasks_wrote_is_the_same_to_the_byte(
     topic = new_topic(partitions=3)
     wanted = resource(lake, topic, commit={"interval": "500ms", "trigger": "100ms"})
     send(topic, *range(40))
-    few = started.MESSAGES_HERE
+    few = MESSAGES_HERE
     monkeypatch.setattr(started, "MESSAGES_HERE", 0 if tasks_first else few)
     crash_at(Journal, "put_ledger")
     with pytest.raises(QueryFailed, match="Crash"):
