@@ -95,3 +95,18 @@ def test_bytes_that_all_messages_begin_with_are_in_no_block() -> None:
     assert cut.column(VALUE).to_pylist() == [*[event(number, flat=False) for number in range(10)], None]
     assert cut.column(HEAD).null_count <= 1
     assert batch.column(VALUE).to_pylist() == [*values, None]
+
+
+def test_what_is_behind_the_event_and_ends_as_one_says_nothing_of_it() -> None:
+    decoder = DebeziumDecoder(with_deleted(columns_of("id BIGINT, d DATE")), 0, EventRules(full=True, stops=False))
+    row = {"before": {"id": 1, "d": 1}, "after": {"id": 1, "d": 2}, "source": {"lsn": 1}, "op": "u", "ts_ms": 1}
+    for more in ({"lsn": 1, "op": "c", "ts_ms": 1}, {"source": {"lsn": 1}, "op": "c", "ts_ms": 1}):
+        usual = with_schema(text({**row, "op": "c", "before": None}), schema())
+        values = pa.array(
+            [usual, *[with_schema(text(row), schema(), b',"more":' + text(more))] * 20, usual], pa.binary()
+        )
+        cut = with_heads_apart(pa.RecordBatch.from_pydict({VALUE: values}))
+        decoded = decoder.decode(cut.column(VALUE), None, cut.column(HEAD))
+        alone = [decoder.decode(values.slice(at, 1)).rows.to_pylist() for at in range(len(values))]
+        assert [row for rows in alone for row in rows] == decoded.rows.to_pylist()
+        assert decoded.rows.num_rows == 42, "each update deletes its row of before"

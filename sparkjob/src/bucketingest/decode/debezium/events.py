@@ -6,6 +6,7 @@ Field names and operations as io.debezium.data.Envelope has them. No value of a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -175,14 +176,12 @@ def together(cut: Images, found: Parsed) -> Images:
 def _usual(messages: pa.BinaryArray) -> Usual | None:
     """How messages of the block are, if one of a few shows it: any may be the odd one."""
     some = [each for each in messages[:: len(messages) // _LOOKED_AT + 1].to_pylist() if each is not None]
+    parsed = {}
     for message in some:
-        try:
-            event = _decode(message)
-        except UNREADABLE:
-            continue
-        if event.payload is msgspec.UNSET and (found := Usual.of(message, some)) is not None:
-            return found
-    return None
+        with suppress(*UNREADABLE):
+            parsed[message] = _decode(message)
+    bare = [message for message, event in parsed.items() if event.payload is msgspec.UNSET]
+    return next((found for message in bare if (found := Usual.of(message, bare)) is not None), None)
 
 
 def _wanted(found: Found, rules: EventRules) -> tuple[Places, Places, Places, npt.NDArray[np.bool_]]:

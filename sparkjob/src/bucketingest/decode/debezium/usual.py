@@ -53,11 +53,11 @@ class Usual:
     tail: bytes
     """From `op` on. Where it has a digit others have any."""
     to_end: frozenset[int]
-    """How far `source` was from the end of a few messages: in most others it is as far."""
+    """How far `source` is from the end of a few messages that were parsed: in most others it is as far."""
 
     @classmethod
     def of(cls, message: bytes, others: Iterable[bytes]) -> Usual | None:
-        """As a message has it, which is JSON; None if it is not usual."""
+        """As a message has it; None if it is not usual. All these are JSON."""
         tail = message[message.rfind(_OP) :]
         # No bracket is behind `op` but the last one: so it is no member of another member.
         if not tail.startswith(_OP) or tail.find(b"}") + 1 != len(tail):
@@ -108,7 +108,10 @@ class Usual:
             places = np.append(_places(text.buffers()[2], _SOURCE), starts[-1])
             at = places[np.searchsorted(places, starts[:-1])]
             is_there = at < starts[1:]
-            found[left[is_there]] = (at - starts[:-1] + first[left])[is_there]
+            left, at = left[is_there], (at - starts[:-1] + first[left])[is_there]
+            # Behind the event may be a member of the message that ends as one.
+            is_one = pc.count_substring(slices(data, at, ends[left]), _OP).to_numpy() == 1
+            found[left[is_one]] = at[is_one]
         return found
 
     def _ends(self, data: pa.Buffer, ends: Places) -> Mask:
