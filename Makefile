@@ -170,6 +170,12 @@ bench: $(READY) $(CLASS_ARCHIVE) java connectors kafka-broker kafka-spark-3.5 or
 	PYTHONPATH=benchmarks:tools:tests $(BIN)/python -m bench $(if $(CASES),--cases $(CASES)) $(if $(ROWS),--rows $(ROWS)) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(NAME),--name $(NAME)) $(BENCH_ARGS)
 
+# TABLES, RATE: rows a second of all; IDLE, LOAD: seconds; BENCH_ARGS: see `python benchmarks/many_tables.py --help`.
+.PHONY: bench-many-tables
+bench-many-tables: $(READY) $(CLASS_ARCHIVE) java connectors kafka-broker oracle ## many tables of one resource: CPU while idle, commits under load, memory, after a SIGKILL (TABLES=200 RATE=20000)
+	PYTHONPATH=benchmarks:tools:tests $(BIN)/python benchmarks/many_tables.py $(if $(TABLES),--tables $(TABLES)) \
+	  $(if $(RATE),--rate $(RATE)) $(if $(IDLE),--idle $(IDLE)) $(if $(LOAD),--load $(LOAD)) $(BENCH_ARGS)
+
 .PHONY: bench-profile
 bench-profile: $(READY) $(CLASS_ARCHIVE) java connectors kafka-broker ## a flame graph of our Python workers in one case (CASE=kafka-json NAME=quick; root)
 	PYTHONPATH=benchmarks:tools:tests $(BIN)/python -m bench.profile $(if $(CASE),--case $(CASE)) $(if $(ROWS),--rows $(ROWS)) \

@@ -16,13 +16,15 @@ import pytest
 from bucketingest.hudi.errors import TableNotFound
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.compaction.records import Task, Work
 from bucketingest.services.errors import WorkerDied
-from bucketingest.services.worker import Looked, Propose
-from bucketingest.services.worker_process import WorkerProcess
+from bucketingest.services.worker import Execute, Looked, Propose
+from bucketingest.services.worker_process import KeptProcess, WorkerProcess
 from bucketingest.storage import open_storage
 from support.tables.local_writer import LocalWriter
 
 ALL = CompactionTriggers(log_files=1)
+SCHEMA = pa.schema({"id": "string", "at": pa.int64()})
 
 
 def ended(worker: WorkerProcess) -> WorkerProcess:
@@ -32,8 +34,7 @@ def ended(worker: WorkerProcess) -> WorkerProcess:
 
 def test_it_answers_with_a_proposal(tmp_path: Path) -> None:
     path = tmp_path / "table"
-    schema = pa.schema({"id": "string", "at": pa.int64()})
-    writer = LocalWriter(path, TableDefinition("t", ("id",), (), "at", buckets=1), schema)
+    writer = LocalWriter(path, TableDefinition("t", ("id",), (), "at", buckets=1), SCHEMA)
     writer.commit(pa.table({"id": ["a"], "at": [1]}))
     answer = ended(WorkerProcess(Propose(open_storage(str(path)), ALL))).answer()
     assert isinstance(answer, Looked)
@@ -46,6 +47,44 @@ def test_its_error_is_raised_as_it_was(tmp_path: Path) -> None:
     worker = ended(WorkerProcess(Propose(open_storage(str(tmp_path)), ALL)))
     with pytest.raises(TableNotFound):
         worker.answer()
+
+
+def test_a_process_that_is_kept_carries_out_the_requests_of_several_tables(tmp_path: Path) -> None:
+    kept, pids = KeptProcess(), set[int]()
+    for name in ("a", "b"):
+        LocalWriter(tmp_path / name, TableDefinition("t", ("id",), (), "at", buckets=1), SCHEMA)
+        worker = ended(kept.start(Propose(open_storage(str(tmp_path / name)), ALL)))
+        assert isinstance(worker.answer(), Looked)
+        pids.add(worker.pid)
+    missing = ended(kept.start(Propose(open_storage(str(tmp_path / "missing")), ALL)))
+    with pytest.raises(TableNotFound):
+        missing.answer()
+    assert pids == {missing.pid}
+    kept.stop()
+    assert missing.process.poll() is not None
+
+
+def test_a_kept_process_that_was_killed_is_replaced(tmp_path: Path) -> None:
+    kept = KeptProcess()
+    request = Propose(open_storage(str(tmp_path)), ALL)
+    first = ended(kept.start(request))
+    os.kill(first.pid, signal.SIGKILL)
+    wait_for(lambda: first.process.poll() is not None)
+
+    second = ended(kept.start(request))
+
+    with pytest.raises(TableNotFound):
+        second.answer()
+    assert second.pid != first.pid
+    kept.stop()
+
+
+def test_the_memory_of_a_merge_goes_with_its_process(tmp_path: Path) -> None:
+    kept, storage = KeptProcess(), open_storage(str(tmp_path))
+    merge = ended(kept.start(Execute(storage, Work("20260101000000000", 1, 1, Task.MERGE))))
+    assert merge.process.poll() is not None
+    assert ended(kept.start(Propose(storage, ALL))).pid != merge.pid
+    kept.stop()
 
 
 def test_a_killed_one_says_how(tmp_path: Path) -> None:

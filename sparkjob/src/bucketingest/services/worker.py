@@ -1,8 +1,9 @@
 """The process in which table services look at a table and merge: at low priority, beside the job that started it.
 
-A process of its own, so that neither its memory nor Python's lock is in the way of a commit. It gets one request on its
-standard input and answers on its standard output, a JSON object per line: log records, the operation that it has
-started, at last the answer. When its standard input ends, the job has ended, and so does it.
+A process of its own, so that neither its memory nor Python's lock is in the way of a commit. It gets requests on its
+standard input, each with whether another one may follow, and answers on its standard output, a JSON object per line:
+log records, the operation that it has started, at last the answer. When its standard input ends, the job has ended, and
+so does it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final
 
 from bucketingest.hudi.damage.compare import Damaged
@@ -177,7 +179,7 @@ class _Forward(logging.Handler):
 
 
 def main() -> None:
-    """Read a request, carry it out, answer. An error is an answer, too."""
+    """Read requests, carry them out, answer. An error is an answer, too."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else is printed must not look like an answer
     sending = threading.Lock()
@@ -191,20 +193,25 @@ def main() -> None:
     os.nice(PRIORITY)
     with suppress(OSError):  # if memory runs out, the kernel ends this process, not the job's JVM
         Path("/proc/self/oom_score_adj").write_text("900", "ascii")
-    request: Request = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the job that started this process
-    threading.Thread(target=_end_with_job, name="end-with-job", daemon=True).start()  # noqa: TID251 - ends a process beside the driver
-    answer: object
-    try:
-        answer = request.run(lambda place, of: send({"operation": place, "of": of}))
-    except Exception as error:  # noqa: BLE001 - the job decides what it means
-        answer = error
-    send({"answer": base64.b64encode(pickle.dumps(answer)).decode()})
+    asked: SimpleQueue[tuple[Request, bool]] = SimpleQueue()
+    threading.Thread(target=_read, args=(asked,), name="end-with-job", daemon=True).start()  # noqa: TID251 - ends a process beside the driver
+    stays = True
+    while stays:
+        request, stays = asked.get()
+        answer: object
+        try:
+            answer = request.run(lambda place, of: send({"operation": place, "of": of}))
+        except Exception as error:  # noqa: BLE001 - the job decides what it means
+            answer = error
+        send({"answer": base64.b64encode(pickle.dumps(answer)).decode()})
     out.close()
     os._exit(0)  # the other thread still reads, and Python would wait for it
 
 
-def _end_with_job() -> None:
-    sys.stdin.buffer.read()
+def _read(asked: SimpleQueue[tuple[Request, bool]]) -> None:
+    with suppress(EOFError):
+        while True:
+            asked.put(pickle.load(sys.stdin.buffer))  # noqa: S301 - from the job that started this process
     os._exit(1)
 
 

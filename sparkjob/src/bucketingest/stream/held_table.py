@@ -25,8 +25,10 @@ from bucketingest.services.compaction.choose import CompactionTriggers
 from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.errors import PlanOutdated
 from bucketingest.services.inline import InlineServices
+from bucketingest.services.inline import Start as StartWorker
 from bucketingest.services.metadata_table import MetadataTableDrop
 from bucketingest.services.worker import Tidy
+from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
@@ -82,9 +84,16 @@ class HeldTable:
         return InstantCoordinator(opened, settings)
 
     def services(
-        self, board: ProgressBoard, catalogs: Sequence[CatalogKeeper], *, between: Callable[[], bool]
+        self,
+        board: ProgressBoard,
+        catalogs: Sequence[CatalogKeeper],
+        *,
+        between: Callable[[], bool],
+        start: StartWorker = WorkerProcess,
     ) -> InlineServices:
-        """The table services beside the query. `between`: whether none of the pipeline's instants is open."""
+        """The table services beside the query. `between`: whether none of the pipeline's instants is open. `start`:
+        starts their process.
+        """
         pipeline = self.pipeline
         lease_id = self.lease.lease_id
         tidy = Tidy(self.storage, pipeline.retention, pipeline.archive, pipeline.lock, lease_id, pipeline.name)
@@ -98,6 +107,7 @@ class HeldTable:
             policy=pipeline.services,
             clustering=clustering,
             between=between,
+            start=start,
             lets_clean=lambda superseded_at: all(each.lets_clean(superseded_at) for each in catalogs),
             report=board.services,
         )

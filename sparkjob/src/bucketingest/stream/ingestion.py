@@ -35,6 +35,8 @@ from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.registry.client import RegistryClient
 from bucketingest.registry.lookups import Patience, SchemaLookups
+from bucketingest.services.inline import Start as StartWorker
+from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import TableBeginning
@@ -137,11 +139,14 @@ class Input:
         makes_jobs: bool,
         columns: ColumnsSchema | None,
         board: ProgressBoard,
+        planned: Callable[[RowShape, DataFrame], RowShape],
     ) -> Self:
-        """Of a resource whose columns are known. `columns`: their schema, if it may grow. Raises InvalidTransform."""
+        """Of a resource whose columns are known. `columns`: their schema, if it may grow. `planned`: asks Spark about
+        the shape of rows. Raises InvalidTransform.
+        """
         pipeline = Pipeline.of(resource)
         pipeline = replace(pipeline, services=replace(pipeline.services, makes_jobs=makes_jobs))
-        shape = RowShape(resource, pipeline.delete_when).planned(rows)
+        shape = planned(RowShape(resource, pipeline.delete_when), rows)
         if lookups is None:
             return cls(rows, pipeline, shape)
         stops = resource.spec.errors.unreadable_schema == "stop"
@@ -166,16 +171,26 @@ class Inputs:
 
 
 def inputs_of(
-    session: SparkSession, resource: BucketIngest, rows: DataFrame, board: ProgressBoard, *, service_jobs: bool = False
+    session: SparkSession,
+    resource: BucketIngest,
+    rows: DataFrame,
+    board: ProgressBoard,
+    *,
+    service_jobs: bool = False,
+    planned: Callable[[RowShape, DataFrame], RowShape] = RowShape.planned,
 ) -> Inputs:
-    """`rows`: the source's, which are not read. Raises as `ingest_resource` does."""
+    """`rows`: the source's, which are not read. `planned`: asks Spark about the shape of rows. Raises as
+    `ingest_resource` does.
+    """
     client, columns = _registry(resource), _growing_columns(resource)
     lookups = None if client is None else SchemaLookups(client)
     resource = with_record_key(resource, session, client, Patience())
 
     def given(read_as: BucketIngest) -> Input:
         with prepared(session):
-            return Input.of(rows, read_as, lookups, makes_jobs=service_jobs, columns=columns, board=board)
+            return Input.of(
+                rows, read_as, lookups, makes_jobs=service_jobs, columns=columns, board=board, planned=planned
+            )
 
     taken = resource
 
@@ -281,9 +296,10 @@ def opened_for(
     paced: bool = False,
     reads: Callable[[Client], TopicReading] | None = None,
     may_serve: Callable[[], bool] = lambda: True,
+    serves: StartWorker = WorkerProcess,
 ) -> tuple[InstantCoordinator, MicroBatchFunction]:
     """Opens the table for the input's columns: what runs its instants, and what writes its micro-batches. `reads`: who
-    reads Kafka with a client of tasks. Raises as `open_table`.
+    reads Kafka with a client of tasks. `serves`: starts the process of table services. Raises as `open_table`.
     """
     rows, pipeline, shape = given.rows, given.pipeline, given.shape
     tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
@@ -322,7 +338,7 @@ def opened_for(
         coordinator,
         board,
         tasks=tasks,
-        services=held.services(board, catalogs, between=lambda: coordinator.inflight is None),
+        services=held.services(board, catalogs, between=lambda: coordinator.inflight is None, start=serves),
         decoder=shape.decoder(rows),
         registered=given.registered,
         files=files,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -20,66 +18,13 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.stream import ingest_tables
 from bucketingest.stream.errors import TablesParked
 from bucketingest.stream.report.progress import Progress
-from devservers.kafka import KafkaBroker
 from devservers.produce import produce
 from support.jobs.command_process import CommandProcess
-from support.jobs.stream_runs import Runner, messages
-from support.oracle import hudi_rs
+from support.jobs.many_topics import Topics
+from support.jobs.stream_runs import Runner
 
 pytestmark = pytest.mark.kafka
 _WAIT_SECONDS = 240.0
-
-
-class Topics:
-    """Topics of one test, their rows, and the resource that reads them."""
-
-    def __init__(self, broker: KafkaBroker, folder: Path) -> None:
-        self.broker = broker
-        self.folder = folder
-        self.prefix = f"t{uuid.uuid4().hex[:8]}."
-
-    def make(self, *names: str, partitions: int = 2) -> None:
-        for name in names:
-            self.broker.create_topic(self.prefix + name, partitions=partitions)
-
-    def send(self, name: str, first: int, count: int) -> None:
-        rows = [{"id": f"{number}", "n": number} for number in range(first, first + count)]
-        produce(self.broker.bootstrap_servers, self.prefix + name, messages(rows, "id"))
-
-    def table(self, name: str) -> Path:
-        return self.folder / (self.prefix + name)
-
-    def numbers(self, name: str) -> list[int]:
-        """What is in the table, as hudi-rs reads it."""
-        rows: pa.Table = hudi_rs.snapshot(self.table(name))
-        return sorted(rows.column("n").to_pylist())
-
-    def resource(self, *, name: str = "lake", **spec: Any) -> BucketIngest:
-        document = {
-            "apiVersion": "bucketingest.dev/v1alpha1",
-            "kind": "BucketIngest",
-            "metadata": {"name": name},
-            "spec": {
-                "source": {
-                    "kafka": {
-                        "bootstrapServers": self.broker.bootstrap_servers,
-                        "topicPattern": self.prefix.replace(".", "[.]") + ".*",
-                    }
-                },
-                "format": {"type": "json", "schema": "id STRING, n BIGINT"},
-                "table": {"path": f"{self.folder}/{{topic}}", "recordKey": ["id"]},
-                "tables": {},
-                "commit": {"interval": "2s", "trigger": "1s"},
-                "services": {"mode": "off"},
-                **spec,
-            },
-        }
-        return BucketIngest.from_document(document)
-
-
-@pytest.fixture
-def topics(kafka_broker: KafkaBroker, tmp_path: Path) -> Topics:
-    return Topics(kafka_broker, tmp_path)
 
 
 def once(spark: SparkSession, resource: BucketIngest) -> Progress:

@@ -7,16 +7,19 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.tables import combined
-from bucketingest.stream.tables.combined import Answer, Stages, TableFailed, Work
+from bucketingest.stream.tables.combined import Answer, Stages, TableFailed, Work, write_combined
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, pack
+from bucketingest.write.rows.write_status import WriteStatus
 from support.tables.write_plans import batch, row, write_plan
 
 Rows = Mapping[str, list[dict[str, Any]] | Exception]
@@ -116,3 +119,30 @@ def test_ranges_are_spread_by_their_sizes() -> None:
     stages = Stages.of([big, *(work(f"t{number}", write_plan(tasks=1)) for number in range(10))], slots=1)
 
     assert sorted(len(each) for each in stages.reading) == [1, 10]
+
+
+def test_a_job_that_fails_is_repeated_in_halves_until_it_is_known_whose_rows_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jobs: list[list[str]] = []
+
+    def written(_: object, works: Sequence[Work], __: int) -> list[Answer]:
+        topics = [each.ranges[0].topic for each in works]
+        jobs.append(topics)
+        if "kills" in topics:
+            raise PySparkException("Python worker exited unexpectedly")
+        return [[WriteStatus(task=0, sample=topic)] for topic in topics]
+
+    monkeypatch.setattr(combined, "_written", written)
+    topics = ("a", "b", "kills", "d", "e")
+
+    answers = write_combined(cast("SparkSession", None), [work(each, write_plan(tasks=1)) for each in topics], 2)
+
+    assert jobs == [[*topics], ["a", "b"], ["kills", "d", "e"], ["kills"], ["d", "e"]]
+    assert [each[0].sample if isinstance(each, list) else str(each) for each in answers] == [
+        "a",
+        "b",
+        "Python worker exited unexpectedly",
+        "d",
+        "e",
+    ]

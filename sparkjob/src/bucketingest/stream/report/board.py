@@ -191,6 +191,8 @@ class ProgressBoard:
     def source_ends(self, offsets: Offsets) -> None:
         """Where the source ends now, of a table whose topic the job looks at itself."""
         with self._lock:
+            if self._progress.idle and self._lag.ends_at(offsets):
+                return  # most of many tables: it is said often
             self._lag.seen(self._forward(), offsets)
         if not self._lag.offsets:
             self.idle()

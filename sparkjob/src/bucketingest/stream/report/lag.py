@@ -38,6 +38,10 @@ class Lag:
         if len(self._sightings) > _SIGHTINGS_MAX:  # no commit comes: every other one is enough
             del self._sightings[1::2]
 
+    def ends_at(self, offsets: Offsets) -> bool:
+        """Whether these ends were seen before."""
+        return self._end == offsets
+
     def committed(self, offsets: Offsets) -> None:
         """The table has the rows up to `offsets`."""
         self._committed = {**(self._committed or {}), **offsets}

@@ -11,6 +11,8 @@ from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase, Progress, ProgressObserver
 
 _KEPT_SECONDS: Final = 1.0
+_KEPT_SHARE: Final = 100.0
+"""A sum is kept so many times as long as it took to make it, and at least so long."""
 
 
 class TablesBoard(ProgressBoard):
@@ -24,6 +26,7 @@ class TablesBoard(ProgressBoard):
         self.each: Callable[[], Sequence[TableReport]] = tuple
         """The same of each."""
         self._sum: tuple[float, Progress] | None = None
+        """Until when it is kept, and the sum."""
 
     def table(self, topic: str) -> ProgressBoard:
         """The board of a topic's table."""
@@ -44,14 +47,15 @@ class TablesBoard(ProgressBoard):
         self._sum = None
 
     def snapshot(self) -> Progress:
-        """The sum of all tables, up to a second old: a thousand are added up. The lag and the age of the last commit
-        are those of the worst and of the newest.
+        """The sum of all tables, up to some seconds old: a thousand are added up. The lag is that of the worst one, the
+        last commit the newest.
         """
         now, known = self._forward(), self._sum
-        if known is not None and now - known[0] < _KEPT_SECONDS:
+        if known is not None and now < known[0]:
             return known[1]
         summed = self._summed()
-        self._sum = now, summed
+        took = self._forward() - now
+        self._sum = now + max(_KEPT_SECONDS, _KEPT_SHARE * took), summed
         return summed
 
     def _summed(self) -> Progress:

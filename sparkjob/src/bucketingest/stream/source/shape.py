@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -53,6 +53,16 @@ from bucketingest.write.plan import DELETE_COLUMN
 
 
 @dataclass(frozen=True, slots=True)
+class Answers:
+    """What is the same for all tables whose rows are made alike, and takes Spark some time to say."""
+
+    schema: pa.Schema
+    is_repeatable: bool
+    settings: Mapping[str, str]
+    """Of the session."""
+
+
+@dataclass(frozen=True, slots=True)
 class RowShape:
     """How rows are decoded and reshaped."""
 
@@ -71,6 +81,14 @@ class RowShape:
     """Columns of the source that the SQL does not look at."""
     is_traced: bool = False
     """Whether each row that Spark makes is made of one message, and is the same each time."""
+    answers: Answers | None = None
+    """What Spark says of it, if it was asked."""
+
+    def answered(self, rows: DataFrame) -> RowShape:
+        """As `planned`, asking Spark all there is to ask. Raises InvalidTransform."""
+        shape = self.planned(rows)
+        settings = dict(rows.sparkSession.sparkContext.getConf().getAll())
+        return replace(shape, answers=Answers(shape.schema(rows), shape.is_repeatable(rows), settings))
 
     def planned(self, rows: DataFrame) -> RowShape:
         """The same, knowing whether Spark's plan of the SQL can be evaluated on Arrow. `rows`: any of the
@@ -215,7 +233,8 @@ class RowShape:
         """Who reads Kafka's messages; None if Spark decodes them, and so reads them, or there are none."""
         if self.resource is None or not self.on_arrow or self.way().name == "spark":
             return None
-        settings = dict(rows.sparkSession.sparkContext.getConf().getAll())
+        known = self.answers
+        settings = dict(rows.sparkSession.sparkContext.getConf().getAll()) if known is None else known.settings
         return reading_of(self.resource, settings)
 
     @property
@@ -262,6 +281,8 @@ class RowShape:
 
     def is_repeatable(self, rows: DataFrame) -> bool:
         """Whether the same input gives the same rows each time; not so with rand() or a UDF that says so."""
+        if self.answers is not None:
+            return self.answers.is_repeatable
         shaped = self.table_rows(self.decoded(rows).all())  # the filter for good rows would count as not so
         if not rows.isStreaming and any(map(NOW.search, self._sql)):  # a stream's micro-batch has a time of its own
             return False
@@ -275,6 +296,8 @@ class RowShape:
         """Arrow schema of the table's columns; nothing is read. Timestamps are in UTC. Raises InvalidTransform, also if
         messages are appended and the SQL may make several rows of one.
         """
+        if self.answers is not None:
+            return self.answers.schema
         shaped = self.table_rows(self.decoded(rows).good())
         if self.resource is not None and self.resource.spec.table.record_key is None:
             key = self.resource.record_key

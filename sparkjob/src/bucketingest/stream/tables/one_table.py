@@ -2,6 +2,8 @@
 and nothing else. Its position is in its commits.
 
 A failure closes the table. The next try opens it again, which finishes or rolls back what was left, as a start does.
+A table without input is closed after a while, too: its lease, its timeline and its threads cost nothing then. Where it
+ends is remembered, and the next row, or the next turn of its table services, opens it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import chain
@@ -24,6 +26,7 @@ from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
+from bucketingest.services.worker_process import KeptProcess
 from bucketingest.spec.many_tables import table_resource
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
@@ -36,6 +39,7 @@ from bucketingest.stream.micro_batch import write_ranges
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.source.messages import MessageDecoder
+from bucketingest.stream.source.shared_shapes import SharedShapes
 from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.failures import essence, got_no_answer
 from bucketingest.stream.tables.combined import Work
@@ -78,13 +82,21 @@ class Trouble:
 class Shared:
     """What all tables of the job use."""
 
-    session: SparkSession
-    """With the settings that the write path relies on."""
+    rows: DataFrame
+    """Messages that are not to be read. The session has the settings that the write path relies on."""
     resource: BucketIngest
     look: TopicsLook
     gathering: Gathering
     ended_hosts: Collection[str]
     stop: threading.Event
+    shapes: SharedShapes = field(default_factory=SharedShapes)
+    services: KeptProcess = field(default_factory=KeptProcess)
+    """It is one table's turn at a time."""
+
+    @property
+    def session(self) -> SparkSession:
+        """Spark's."""
+        return self.rows.sparkSession
 
 
 class _Turn(Protocol):
@@ -103,6 +115,13 @@ class _Open:
     replay: SourceRange | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Where an idle table ends."""
+
+    position: SourceRange | None
+
+
 class OneTable:
     """The table of a topic. `step` and `serve` are called by one thread at a time, the rest by any."""
 
@@ -117,6 +136,8 @@ class OneTable:
         self._shared = shared
         self._may_serve = may_serve
         self._open: _Open | None = None
+        self._ends_at: _Ends | None = None
+        """While it is idle."""
         self._resource: BucketIngest | None = None
         self._range: SourceRange | None = None
         self._now: TopicOffsets | None = None
@@ -125,13 +146,30 @@ class OneTable:
 
     @property
     def is_open(self) -> bool:
-        """Whether its position is known."""
+        """Whether this job holds it."""
         return self._open is not None
 
     @property
+    def is_idle(self) -> bool:
+        """Whether it was closed because it had no input."""
+        return self._open is None and self._ends_at is not None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its position is known."""
+        return self._open is not None or self._ends_at is not None
+
+    @property
     def position(self) -> SourceRange | None:
-        """What it has of the topic; None before its first commit, and while it is not open."""
-        return None if self._open is None else self._open.coordinator.position
+        """What it has of the topic; None before its first commit, and while it is not known."""
+        if self._open is not None:
+            return self._open.coordinator.position
+        return None if self._ends_at is None else self._ends_at.position
+
+    @property
+    def has_services(self) -> bool:
+        """Whether the job looks after the table."""
+        return self._shared.resource.spec.services.mode != "off"
 
     @property
     def has_replay(self) -> bool:
@@ -180,9 +218,22 @@ class OneTable:
 
             self._guarded(step)
 
+    def wake(self) -> None:
+        """Open it, for its table services. What goes wrong parks it."""
+        self._guarded(self._open_it)
+
+    def rest(self) -> None:
+        """Close it until it has input, unless something of it is open. What goes wrong parks it."""
+        opened = self._open
+        if opened is not None and opened.replay is None and opened.coordinator.inflight is None:
+            ends = _Ends(opened.coordinator.position)
+            self._guarded(self.close)
+            self._ends_at = ends if self.trouble is None else None
+            log.info("the table has no input and is closed until it has", extra={"topic": self.topic})
+
     def close(self) -> None:
         """Give the table back. What is open is finished by the next start."""
-        opened, self._open = self._open, None
+        opened, self._open, self._ends_at = self._open, None, None
         if opened is not None:
             opened.function.stop_services()
             opened.lease.release()
@@ -263,9 +314,7 @@ class OneTable:
 
     def _open_it(self) -> None:
         shared, resource = self._shared, self._derived()
-        kafka = resource.spec.source.kafka
-        assert kafka is not None, "tables are for Kafka only"
-        inputs = inputs_of(shared.session, resource, read_ranges(shared.session, kafka), self.board)
+        inputs = inputs_of(shared.session, resource, shared.rows, self.board, planned=shared.shapes.of)
         given = first_taken(inputs.versions, checked)
         pipeline = given.pipeline
         storage = open_storage(pipeline.table_url, pipeline.storage_options)
@@ -292,6 +341,7 @@ class OneTable:
             self.board,
             reads=lambda client: TopicReading(client, write=self._write),
             may_serve=lambda: self._may_serve(self.topic),
+            serves=self._shared.services.start,
         )
         start = coordinator.start()
         check_kind("kafka", start)

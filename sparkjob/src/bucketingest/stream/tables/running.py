@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -24,6 +24,7 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import JvmFailed, TablesParked
 from bucketingest.stream.report.progress import Progress
 from bucketingest.stream.report.tables_board import TablesBoard
+from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.executors import registered_executors
 from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.tables.combined import write_combined
@@ -40,6 +41,12 @@ _LOOK_SECONDS: Final = 1.0
 """Between two looks at the topics, at least; `commit.trigger` may be longer."""
 _THREADS: Final = 64
 """Tables that are written, opened or served at a time."""
+_OPENING: Final = 16
+"""Tables that are opened at a time: those that are ready are written while others are opened."""
+_IDLE_SECONDS: Final = 300.0
+"""A table without input for so long is closed."""
+_AWAKE_SECONDS: Final = 60.0
+"""So long an idle table that was opened for its table services waits for them."""
 _ONCE_TRIES: Final = 3
 """A run that ends with its input gives a table up after so many failures."""
 
@@ -49,13 +56,22 @@ class _Known:
     table: OneTable
     now: TopicOffsets
     busy: Future[None] | None = None
+    input_at: float = field(default_factory=forward_seconds)
+    """When it had input last."""
 
     @property
     def is_busy(self) -> bool:
         return self.busy is not None and not self.busy.done()
 
     def waiting(self) -> int:
-        return waiting(self.table.position, self.table.topic, self.now)
+        found = waiting(self.table.position, self.table.topic, self.now)
+        if found:
+            self.input_at = forward_seconds()
+        return found
+
+    def messages(self) -> int:
+        """How many the topic has: of which table the most may wait, before its position is known."""
+        return sum(self.now.ends.values()) - sum(self.now.begins.values())
 
 
 def ingest_tables(
@@ -101,7 +117,8 @@ class RunningTables:
         self._look = TopicsLook(session, kafka, board)
         self._gathering = Gathering(lambda works: write_combined(session, works, slots))
         self._stop = threading.Event()
-        self._shared = Shared(session, resource, self._look, self._gathering, ended_hosts, self._stop)
+        rows = read_ranges(session, kafka.model_copy(update={"topics": (PLACEHOLDER,), "topic_pattern": None}))
+        self._shared = Shared(rows, resource, self._look, self._gathering, ended_hosts, self._stop)
         self._tables: dict[str, _Known] = {}
         self._turns = ServiceTurns()
         self._pool = ThreadPoolExecutor(_THREADS, "table")
@@ -183,6 +200,8 @@ class RunningTables:
         if forward_seconds() >= self._next_look:
             self._look_now()
             self._plan()
+            self._close_idle()
+        self._open()
         self._serve()
         return self._once and self._has_all()
 
@@ -206,18 +225,42 @@ class RunningTables:
                 log.warning("Kafka has a topic no more; its table stays as it is", extra={"topic": topic})
             self._tables[topic].table.is_gone = True
 
+    def _open(self) -> None:
+        """Have tables opened whose position is not known, those with the most messages first."""
+        now = forward_seconds()
+        closed = [known for known in self._tables.values() if not known.table.is_known]
+        free = [known for known in closed if not known.is_busy and self._may_go(known.table, now)]
+        share = self._most // max(1, len(self._tables))
+        room = _OPENING - (len(closed) - sum(not known.is_busy for known in closed))
+        for known in sorted(free, key=_Known.messages, reverse=True)[: max(0, room)]:
+            self._start(known, share)
+
     def _plan(self) -> None:
         """Have those tables written that are due, and with them those that soon would be: they share the job."""
         now = forward_seconds()
         free = [known for known in self._tables.values() if not known.is_busy and self._may_go(known.table, now)]
         for known in free:
-            if not known.table.is_open or known.table.has_replay:
-                self._start(known, self._most // max(1, len(free)))
-        wanting = {known.table.topic: known for known in free if known.table.is_open and not known.is_busy}
+            if known.table.has_replay:
+                self._start(known, 1)
+        wanting = {known.table.topic: known for known in free if known.table.is_known and not known.is_busy}
         amounts = {topic: known.waiting() for topic, known in wanting.items()}
         ages = {topic: self._age(wanting[topic].table, now) for topic in amounts}
         for topic, share in due(amounts, ages, interval=self._interval, most=self._most).items():
             self._start(wanting[topic], share)
+
+    def _close_idle(self) -> None:
+        """Close tables that have no input, and open one of them whose table services are due."""
+        now = forward_seconds()
+        free = [known for known in self._tables.values() if not known.is_busy]
+        for known in free:
+            if self._turns.is_of(known.table.topic):
+                continue
+            if known.table.is_open and now - known.input_at >= _IDLE_SECONDS and self._turns.is_served(known.table):
+                known.busy = self._pool.submit(known.table.rest)
+        idle = (known for known in free if known.table.is_idle and not known.table.is_gone)
+        if (due_again := next((known for known in idle if self._turns.is_due_again(known.table)), None)) is not None:
+            due_again.input_at = now - _IDLE_SECONDS + _AWAKE_SECONDS
+            due_again.busy = self._pool.submit(due_again.table.wake)
 
     def _may_go(self, table: OneTable, now: float) -> bool:
         trouble = table.trouble
@@ -244,7 +287,7 @@ class RunningTables:
         if not self._has_looked or any(known.is_busy for known in self._tables.values()):
             return False
         parked = [known.table for known in self._tables.values() if known.table.trouble is not None]
-        if any(known.table.is_open and known.waiting() for known in self._tables.values()):
+        if any(known.table.is_known and known.waiting() for known in self._tables.values()):
             return False
         troubles = [table.trouble for table in parked if table.trouble is not None]
         if any(trouble.failures < _ONCE_TRIES for trouble in troubles):
@@ -253,7 +296,7 @@ class RunningTables:
             said = "; ".join(f"{table.topic}: {each.reason}" for table, each in zip(parked, troubles, strict=True))
             count = f"{len(parked)} of {len(self._tables)} tables are parked"
             raise TablesParked(f"{count}: {said[:2000]}") from troubles[0].error
-        return all(known.table.is_open or known.table.is_gone for known in self._tables.values())
+        return all(known.table.is_known or known.table.is_gone for known in self._tables.values())
 
     def _end(self) -> None:
         if self._has_ended:
@@ -269,6 +312,7 @@ class RunningTables:
                 future.result()
             except (BucketIngestError, OSError) as error:
                 log.warning("a table could not be closed", extra={"reason": str(error)})
+        self._shared.services.stop()
         self._pool.shutdown(wait=False)
         self._look.close()
         self._board.refresh()
@@ -276,7 +320,7 @@ class RunningTables:
     def _report(self, known: _Known) -> TableReport:
         table, now = known.table, known.table.board.snapshot()
         trouble = table.trouble
-        state = "gone" if table.is_gone else "parked" if trouble else "open" if table.is_open else "opening"
+        state = "gone" if table.is_gone else "parked" if trouble else "open" if table.is_known else "opening"
         return TableReport(
             topic=table.topic,
             table=self._path.replace(PLACEHOLDER, table.topic),

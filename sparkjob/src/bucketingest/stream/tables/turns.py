@@ -1,5 +1,5 @@
-"""Table services of many tables, one table at a time: each has a process beside the job while it works, and there is
-CPU and memory for one. After a table's turn there is a rest, longer than the turn was.
+"""Table services of many tables, one table at a time: they work in a process beside the job, and there is CPU and
+memory for one. After a table's turn there is a rest, longer than the turn was.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.stream.tables.one_table import OneTable
 
-REST_SECONDS: Final = 5.0
+REST_SECONDS: Final = 1.0
 REST_SHARE: Final = 2.0
 """A rest is so many times as long as the turn before it."""
 IDLE_SECONDS: Final = 1800.0
@@ -62,6 +62,14 @@ class ServiceTurns:
         """A table is closed: its turn ends."""
         if self._topic == topic:
             self.end()
+
+    def is_served(self, table: OneTable) -> bool:
+        """Whether the table has had a turn since its last commit, or needs none."""
+        return not table.services_due or not self._is_due(table)
+
+    def is_due_again(self, table: OneTable) -> bool:
+        """Whether it is time to open an idle table for a turn."""
+        return table.has_services and self._is_due(table)
 
     def _is_due(self, table: OneTable) -> bool:
         at, commits = self._last.get(table.topic, (None, 0))
