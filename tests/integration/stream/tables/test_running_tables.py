@@ -17,7 +17,8 @@ from bucketingest.lease.objects import newest_lease
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services import schedule
-from bucketingest.services.worker_process import KeptProcess
+from bucketingest.services.worker import Request
+from bucketingest.services.worker_process import KeptProcess, WorkerProcess
 from bucketingest.spec.job_report import TableReport
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream import ingest_tables
@@ -155,9 +156,10 @@ def test_services_of_two_tables_work_in_turns_in_one_process(
     monkeypatch.setattr(schedule, "FIRST_LOOK", timedelta(0))
     monkeypatch.setattr(schedule, "TIDY_EVERY", timedelta(seconds=1))
     monkeypatch.setattr("bucketingest.services.inline.LOOK_EVERY", timedelta(seconds=1))
-    started, start = [], KeptProcess.start
+    started: list[WorkerProcess] = []
+    start = KeptProcess.start
 
-    def recorded(self: KeptProcess, request: Any) -> Any:
+    def recorded(self: KeptProcess, request: Request) -> WorkerProcess:
         assert all(each.has_ended() for each in started), "one works at a time"
         started.append(start(self, request))
         return started[-1]

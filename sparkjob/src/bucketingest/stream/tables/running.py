@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.spec.fields.tables import PLACEHOLDER
-from bucketingest.spec.job_report import LISTED_MAX, LagReport, TableReport, TablesReport
+from bucketingest.spec.job_report import TableReport, TablesReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import JvmFailed, TablesParked
 from bucketingest.stream.report.progress import Progress
@@ -30,6 +30,7 @@ from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.tables.combined import write_combined
 from bucketingest.stream.tables.gathering import Gathering
 from bucketingest.stream.tables.one_table import JvmGone, OneTable, Shared
+from bucketingest.stream.tables.reporting import report_of, summary
 from bucketingest.stream.tables.shares import TopicOffsets, due, waiting
 from bucketingest.stream.tables.topics_look import TopicsLook
 from bucketingest.stream.tables.turns import ServiceTurns
@@ -43,6 +44,8 @@ _THREADS: Final = 64
 """Tables that are written, opened or served at a time."""
 _OPENING: Final = 16
 """Tables that are opened at a time: those that are ready are written while others are opened."""
+_HANGS_SECONDS: Final = 10.0
+"""One that takes longer to open does not count: others do not wait for it."""
 _IDLE_SECONDS: Final = 300.0
 """A table without input for so long is closed."""
 _AWAKE_SECONDS: Final = 60.0
@@ -56,6 +59,8 @@ class _Known:
     table: OneTable
     now: TopicOffsets
     busy: Future[None] | None = None
+    began: float = 0.0
+    """When it became busy with a micro-batch."""
     input_at: float = field(default_factory=forward_seconds)
     """When it had input last."""
 
@@ -170,22 +175,11 @@ class RunningTables:
 
     def report(self) -> TablesReport:
         """How the tables are; the first ten of them in the order of need."""
-        each = self.reports()
-        worst = sorted(each, key=lambda one: (one.state != "parked", -(one.lag.seconds or 0), -(one.lag.offsets or 0)))
-        states = [one.state for one in each]
-        return TablesReport(
-            known=len(each),
-            open=states.count("open"),
-            parked=states.count("parked"),
-            gone=states.count("gone"),
-            late=sum(one.state == "open" and (one.lag.seconds or 0) > self._late_after for one in each),
-            left_out=self._look.left_out,
-            worst=tuple(worst[:LISTED_MAX]),
-        )
+        return summary(self.reports(), self._late_after, self._look.left_out)
 
     def reports(self) -> list[TableReport]:
         """How each table is."""
-        return [self._report(known) for _, known in sorted(self._tables.items())]
+        return [report_of(known.table, self._path) for _, known in sorted(self._tables.items())]
 
     # -- one turn --------------------------------------------------------------------------------------------------
 
@@ -231,7 +225,7 @@ class RunningTables:
         closed = [known for known in self._tables.values() if not known.table.is_known]
         free = [known for known in closed if not known.is_busy and self._may_go(known.table, now)]
         share = self._most // max(1, len(self._tables))
-        room = _OPENING - (len(closed) - sum(not known.is_busy for known in closed))
+        room = _OPENING - sum(known.is_busy and now - known.began < _HANGS_SECONDS for known in closed)
         for known in sorted(free, key=_Known.messages, reverse=True)[: max(0, room)]:
             self._start(known, share)
 
@@ -271,6 +265,7 @@ class RunningTables:
 
     def _start(self, known: _Known, share: int) -> None:
         self._gathering.announce(known.table.topic)
+        known.began = forward_seconds()
         known.busy = self._pool.submit(known.table.step, known.now, max(1, share))
 
     def _serve(self) -> None:
@@ -316,25 +311,6 @@ class RunningTables:
         self._pool.shutdown(wait=False)
         self._look.close()
         self._board.refresh()
-
-    def _report(self, known: _Known) -> TableReport:
-        table, now = known.table, known.table.board.snapshot()
-        trouble = table.trouble
-        state = "gone" if table.is_gone else "parked" if trouble else "open" if table.is_known else "opening"
-        return TableReport(
-            topic=table.topic,
-            table=self._path.replace(PLACEHOLDER, table.topic),
-            state=state,  # type: ignore[arg-type] # one of the four
-            reason=None if trouble is None else trouble.reason,
-            failures=0 if trouble is None else trouble.failures,
-            again_seconds=None if trouble is None else max(0.0, round(trouble.again_at - forward_seconds(), 3)),
-            lag=LagReport(
-                offsets=now.lag_offsets, seconds=None if now.lag_seconds is None else round(now.lag_seconds, 3)
-            ),
-            rows=now.rows,
-            commits=now.commits,
-            last_commit_seconds=None if now.last_commit_age is None else round(now.last_commit_age, 3),
-        )
 
 
 def _closed(known: _Known) -> None:
