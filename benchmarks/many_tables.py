@@ -226,7 +226,7 @@ def _idle(job: Popen[bytes], given: Any) -> None:
     after = _cpu(job)
     _said(before, after, given.idle)
     share = (sum(after.values()) - sum(before.values())) / given.idle / given.tables * 100
-    print(f"idle: {share:.1%} of a core for 100 tables; threads of the driver: {_threads(job)}")
+    print(f"idle: {share:.1%} of a core for 100 tables, services included; threads of the driver: {_threads(job)}")
 
 
 def _said(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> None:

@@ -80,10 +80,11 @@ def prepared(session: SparkSession) -> Iterator[None]:
 
     The session, which may be the user's own, gets its settings back afterwards.
     """
-    before = {name: session.conf.get(name, None) for name in REQUIRED_CONF}
+    had = {name: session.conf.get(name, None) for name in REQUIRED_CONF}
+    before = {name: old for name, old in had.items() if old != REQUIRED_CONF[name]}
     try:
-        for name, value in REQUIRED_CONF.items():
-            session.conf.set(name, value)
+        for name in before:
+            session.conf.set(name, REQUIRED_CONF[name])
         yield
     finally:
         for name, old in before.items():
