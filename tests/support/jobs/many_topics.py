@@ -59,4 +59,4 @@ class Topics:
                 **spec,
             },
         }
-        return BucketIngest.model_validate(document)
+        return BucketIngest.from_document(document)

@@ -49,7 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_tables_that_differ_in_their_topic_only_share_what_spark_says(asked: list[str]) -> None:
-    resource, shapes = BucketIngest.model_validate(DOCUMENT), SharedShapes()
+    resource, shapes = BucketIngest.from_document(DOCUMENT), SharedShapes()
     made = {
         topic: shapes.of(RowShape(table_resource(resource, topic), None), ROWS)
         for topic in ("a", "b", "sql", "key", "format", "c")
@@ -60,7 +60,7 @@ def test_tables_that_differ_in_their_topic_only_share_what_spark_says(asked: lis
 
 
 def test_what_spark_refuses_is_asked_again(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    resource, shapes = BucketIngest.model_validate(DOCUMENT), SharedShapes()
+    resource, shapes = BucketIngest.from_document(DOCUMENT), SharedShapes()
     shape = RowShape(table_resource(resource, "a"), None)
     with monkeypatch.context() as broken:
         broken.setattr(RowShape, "answered", lambda *_: 1 / 0)
