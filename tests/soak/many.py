@@ -1,7 +1,7 @@
 """Many tables of one resource, killed again and again: `python -m soak.many --kills 20`.
 
-All tables append, so a row that came twice is there twice. One table is refused until the last run: it is parked
-meanwhile, and has all its rows in the end. The last topic is new after the kills.
+All tables append, so a row that came twice is there twice. A file is where one of the tables is to be until the last
+run: it is parked meanwhile, and has all its rows in the end. The last topic is new after the kills.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def soak_tables(topics: Topics, kills: int, seed: int, say: Callable[[str], None
     """What is wrong after so many kills, in words."""
     chance = random.Random(seed)
     names = [f"k{number}" for number in range(TABLES)]
-    refused, new = names[-1], "new"
+    parked, new = topics.table(names[-1]), "new"
     topics.make(*names)
+    parked.write_text("in the way")
     sent = dict.fromkeys([*names, new], 0)
 
     def send(name: str, count: int) -> None:
@@ -44,8 +45,9 @@ def soak_tables(topics: Topics, kills: int, seed: int, say: Callable[[str], None
         for name in names:
             send(name, chance.choice([0, 1, 50, 300]))
         send(names[0], 1)
-        victim, found = _kill(topics, _resource(topics, refused), topics.folder / f"{number}.log", chance, send)
+        victim, found = _kill(topics, _resource(topics), topics.folder / f"{number}.log", chance, send)
         say(f"kill {number + 1} of {kills}: {victim}, after {found} commits")
+    parked.unlink()
     topics.make(new)
     send(new, 10)
     with CommandProcess("run", _resource(topics), "--once", log=topics.folder / "last.log") as process:
@@ -82,7 +84,7 @@ def _kill(
     return (victim if alone else _WHOLE), found
 
 
-def _resource(topics: Topics, refused: str | None = None) -> Path:
+def _resource(topics: Topics) -> Path:
     document = topics.resource(
         table={"path": f"{topics.folder}/{{topic}}", "recordKey": ["id"], "index": {"buckets": 2}},
         spark={"driver": {"memory": "1Gi"}, "executor": {"memory": "1Gi"}},
@@ -90,8 +92,6 @@ def _resource(topics: Topics, refused: str | None = None) -> Path:
     spec: dict[str, Any] = document["spec"]
     spec["source"]["kafka"]["columns"] = {"topic": "t", "partition": "p", "offset": "o"}
     spec["table"].pop("recordKey", None)
-    if refused is not None:
-        spec["tables"] = {"overrides": [{"topics": f".*{refused}", "table": {"recordKey": ["no_such_column"]}}]}
     file = topics.folder / "lake.json"
     file.write_text(json.dumps(document))
     return file
