@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +19,7 @@ from bucketingest.stream import ingest_tables
 from bucketingest.stream.errors import TablesParked
 from bucketingest.stream.report.progress import Progress
 from devservers.produce import produce
-from soak.many import soak_tables
+from support.jobs.command_process import CommandProcess
 from support.jobs.many_topics import Topics
 from support.jobs.stream_runs import Runner
 
@@ -120,7 +124,46 @@ def test_a_table_moves_into_the_resource_and_out_of_it_again(spark: SparkSession
     assert topics.numbers("moves") == list(range(90))
 
 
-def test_kills_lose_and_double_no_row(topics: Topics) -> None:
-    """`make soak-many` draws others."""
-    said: list[str] = []
-    assert soak_tables(topics, kills=3, seed=7, say=said.append) == [], said
+def test_kills_lose_and_double_no_row(topics: Topics, tmp_path: Path) -> None:
+    """Every table appends: a row that came twice would be there twice."""
+    names = [f"k{number}" for number in range(8)]
+    topics.make(*names[:-1])
+    columns = {"topic": "t", "partition": "p", "offset": "o"}
+    resource = topics.resource(
+        table={"path": f"{topics.folder}/{{topic}}", "recordKey": ["id"], "index": {"buckets": 2}},
+        spark={"driver": {"memory": "1Gi"}, "executor": {"memory": "1Gi"}},
+    ).to_document(defaults=False)
+    resource["spec"]["source"]["kafka"]["columns"] = columns
+    resource["spec"]["table"].pop("recordKey", None)
+    file = tmp_path / "lake.yaml"
+    file.write_text(json.dumps(resource))
+    sent = dict.fromkeys(names, 0)
+
+    def send(name: str, count: int) -> None:
+        topics.send(name, sent[name], count)
+        sent[name] += count
+
+    def has(count: int) -> Callable[[], bool]:
+        def reached() -> bool:
+            tables = [
+                path
+                for path in topics.folder.glob(f"{topics.prefix}k?")
+                if list(path.glob(".hoodie/timeline/*.deltacommit"))
+            ]
+            return len(tables) >= count
+
+        return reached
+
+    for kill in range(3):
+        for name in names[:-1]:
+            send(name, 200)
+        with CommandProcess("run", file, log=tmp_path / f"{kill}.log") as process:
+            process.wait_until(has(2 + 2 * kill))
+            process.signal(signal.SIGKILL)
+            process.wait()
+    topics.make(names[-1])
+    send(names[-1], 10)
+    with CommandProcess("run", file, "--once", log=tmp_path / "last.log") as process:
+        assert process.wait() == 0, process.output
+    for name in names:
+        assert topics.numbers(name) == list(range(sent[name])), name
