@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--services", default="inline")
     parser.add_argument("--wait", type=int, default=180, help="seconds at most for all tables to have what was sent")
     given = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] # it is a file of text
     with TemporaryDirectory(prefix="many-tables-") as name:
         _run(Path(name), given)
 
