@@ -118,7 +118,7 @@ def test_a_commit_that_is_completed_after_a_compaction_was_planned_is_found(monk
 
 
 def test_a_column_of_another_writer_that_is_not_learnt_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SharedTable, "_learn_columns", lambda *_: None)
+    monkeypatch.setattr(SharedTable, "_learn_columns", lambda *_, **__: None)
     assert found("wrong", seeds=seeds_where(lambda features: features.needs_lock))
 
 
