@@ -33,7 +33,7 @@ from bucketingest.hudi.table.schema import (
     schema_json,
     with_meta_columns,
 )
-from bucketingest.hudi.table.schema_evolution import Evolution, SchemaComparison, compare_schemas
+from bucketingest.hudi.table.schema_evolution import Evolution, SchemaComparison, compare_schemas, joined
 from bucketingest.hudi.table.table import HoodieTable, TableDefinition, create_table, load_table
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant_time import newest_time, parse_time
@@ -222,14 +222,22 @@ def _of_table(rules: RowRules, partitions: Collection[str]) -> RowRules:
 
 
 def stored_schema(table: HoodieTable, timeline: Timeline) -> AvroSchema | None:
-    """The table's columns by its newest commit, or by its properties; None if neither has them."""
+    """The table's columns by its newest write, with those that others added since its request: it could not see them,
+    and their values would be lost. Else by its properties; None if neither has them.
+    """
+    found: AvroSchema | None = None
+    requested = ""
     for instant in reversed(timeline.completed_commits):
+        if found is not None and (instant.completion_time or "") < requested:
+            break
         path = path_of(instant)
         text = CommitMetadata.decode_schema(table.storage.get(path), path)
-        if text:
-            return json.loads(text)
-    text = table.properties.get(_SCHEMA_PROPERTY)
-    return json.loads(text) if text else None
+        if text and found is None:
+            found, requested = json.loads(text), instant.request_time
+        elif text and found is not None:
+            found = joined(found, json.loads(text))
+    text = table.properties.get(_SCHEMA_PROPERTY) if found is None else None
+    return json.loads(text) if text else found
 
 
 def _tell_if_ahead(timeline: Timeline) -> None:

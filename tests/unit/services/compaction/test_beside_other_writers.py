@@ -279,6 +279,18 @@ def test_a_column_that_was_added_meanwhile_stays(given: Written) -> None:
     assert '"extra"' in schema
 
 
+def test_a_column_that_the_newest_writer_could_not_see_is_merged(given: Written) -> None:
+    """It began before the column was added. A base file without the column would be without its values for good."""
+    times = [next_time(given.table)]
+    times += [format_time(parse_time(times[0]) + timedelta(milliseconds=ms)) for ms in (1, 2, 3)]
+    extra = SCHEMA.append(pa.field("extra", pa.string()))
+    commit_at(given.table, times[1], times[2], [row("k1", at=40) | {"extra": "x"}], extra)
+    commit_at(given.table, times[0], times[3], [row("k2", region="us", at=40)])
+    rows = snapshot(given.storage)
+    assert compact(given.storage) == [End.COMPLETED]
+    assert snapshot(given.storage)["k1"] == rows["k1"]
+
+
 def test_a_corrupt_log_file_holds_up_only_its_file_group(given: Written) -> None:
     work = started(given.storage)
     plan = read_compaction_plan(given.storage, work.compaction)

@@ -212,7 +212,8 @@ def test_a_compaction_that_carries_an_old_schema_along_takes_no_column_away(tabl
     assert schema_of_newest(table)[-1] == "note"
 
 
-def test_a_writer_that_could_not_see_a_new_column_takes_it_not_away(table: TestTable) -> None:
+@pytest.mark.parametrize("until", ["running", "start"])
+def test_a_writer_that_could_not_see_a_new_column_takes_it_not_away(table: TestTable, until: str) -> None:
     """It began before the column was added, and completes after it with the columns of then."""
     attempt = table.attempt()
     attempt.run(offsets(0, 1), ROWS[:1])
@@ -223,7 +224,7 @@ def test_a_writer_that_could_not_see_a_new_column_takes_it_not_away(table: TestT
     create_inflight(table.storage, slow)
     add_column(table, "note")
     complete(table.storage, slow, next_time(table), CommitMetadata(extra_metadata={"schema": old}).encode())
-    attempt.run(offsets(1, 2), ROWS[1:])
+    (attempt if until == "running" else table.attempt()).run(offsets(1, 2), ROWS[1:])
     assert schema_of_newest(table)[-1] == "note"
     commit(table, CommitMetadata(extra_metadata={"schema": old}))  # this one saw the column
     table.attempt().run(offsets(2, 3), [row("k2")])
