@@ -53,7 +53,6 @@ class SharedTable:
         self._own_rollbacks = own_rollbacks
         self._input_schema = opened.avro_schema
         self._fixed = fixed_columns(opened.definition)
-        self._fills_unavailable = opened.definition.fills_unavailable
         self._folded = opened.commits
         self._known = opened.commits
         self._rollbacks: frozenset[str] = frozenset()
@@ -146,8 +145,8 @@ class SharedTable:
     def fold_in(self, timeline: Timeline) -> None:
         """Add the file groups and columns that other writers' instants made since the last call.
 
-        Raises UnsupportedTable if another writer changed a column's type, ColumnsChanged if log files of this attempt
-        could not be read with the columns that another writer added or widened.
+        Raises UnsupportedTable if another writer changed a column's type, ColumnsChanged if one added or widened
+        columns: log files of this attempt have to have them.
         """
         written = []
         writes = [each for each in timeline.completed_commits if each.action != COMMIT]
@@ -178,8 +177,8 @@ class SharedTable:
         comparison = compare_schemas(json.loads(schema), self._input_schema, self._fixed)
         if comparison.fit is Fit.REFUSED:
             raise UnsupportedTable(self._storage.url, [f"schema: {reason}" for reason in comparison.reasons])
-        fills = self._fills_unavailable
-        if changed := compare_schemas(self._input_schema, comparison.schema, fills_unavailable=fills).needs_merge:
+        more = compare_schemas(self._input_schema, comparison.schema)
+        if changed := (*more.added, *more.widened):  # hudi-rs takes what a newer block lacks from an older row
             raise ColumnsChanged(f"{self._storage.url}: another writer added or widened {', '.join(changed)}")
         self.schema = comparison.schema if saw_all else joined(comparison.schema, self.schema)
 

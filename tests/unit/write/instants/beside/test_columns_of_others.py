@@ -73,13 +73,19 @@ def test_log_files_of_before_are_merged_when_the_table_is_opened_again(tmp_path:
     assert [each["id"] for each in read(tmp_path)] == ["a", "b"]
 
 
-def test_a_column_that_needs_no_merge_does_not_end_the_query(tmp_path: Path) -> None:
-    plain = rows("a").select(["id"])
-    ours = LocalWriter(tmp_path, DEFINITION, plain.schema)
+@pytest.mark.parametrize("block", ["avro", "parquet"])
+def test_a_newer_row_does_not_keep_the_older_ones_value_of_a_column_that_another_writer_added(
+    tmp_path: Path, block: LogBlock
+) -> None:
+    """hudi-rs takes what a newer block lacks from the row that it replaces."""
+    plain, more = rows("a").select(["id"]), rows("a", note=["theirs"]).select(["id", "note"])
+    ours = LocalWriter(tmp_path, DEFINITION, plain.schema, log_block=block)
     ours.commit(plain)
-    add_column(other(tmp_path), "note")
-    ours.commit(rows("b").select(["id"]))
-    assert hudi_rs.snapshot(tmp_path).select(["id", "note"]).num_rows == 2
+    LocalWriter(tmp_path, DEFINITION, more.schema, pipeline="other", log_block=block).commit(more)
+    with pytest.raises(ColumnsChanged):
+        ours.commit(plain)
+    LocalWriter(tmp_path, DEFINITION, plain.schema, log_block=block).commit(plain)
+    assert hudi_rs.snapshot(tmp_path).select(["id", "note"]).to_pylist() == [{"id": "a", "note": None}]
 
 
 def test_while_another_writers_compaction_is_pending_the_job_goes_on_and_does_not_grow(

@@ -16,7 +16,7 @@ from bucketingest.hudi.timeline.timeline import complete, create_inflight, creat
 from bucketingest.storage import StorageUnavailable
 from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
-from bucketingest.write.errors import InstantAborted
+from bucketingest.write.errors import ColumnsChanged, InstantAborted
 from support.storage.crashing_storage import CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.instants.abandoned import Killed, die
@@ -34,7 +34,7 @@ from support.tables.other_writers import (
     switch_on_metadata_table,
     upgrade_table,
 )
-from support.tables.table_runs import TestTable, offsets
+from support.tables.table_runs import Attempt, TestTable, offsets
 from support.tables.write_plans import row
 
 
@@ -182,12 +182,21 @@ def schema_of_newest(table: TestTable) -> list[str]:
     return [field["name"] for field in json.loads(schema)["fields"]]
 
 
+def run_with_new_columns(
+    table: TestTable, attempt: Attempt, rows: tuple[int, int], during: Callable[[], object]
+) -> None:
+    """As the running job does: a table whose columns another writer made more is opened again."""
+    with pytest.raises(ColumnsChanged):
+        attempt.run(offsets(*rows), ROWS[1:], during)
+    table.attempt().run(offsets(*rows), ROWS[1:])
+
+
 def test_a_column_that_another_writer_adds_stays_in_the_tables_schema(table: TestTable) -> None:
     attempt = table.attempt()
     attempt.run(offsets(0, 1), ROWS[:1])
     own = schema_of_newest(table)
     add_column(table, "note")
-    attempt.run(offsets(1, 2), ROWS[1:])
+    run_with_new_columns(table, attempt, (1, 2), lambda: None)
     assert schema_of_newest(table) == [*own, "note"]
     table.attempt().run(offsets(2, 3), [row("k2")])
     assert schema_of_newest(table) == [*own, "note"]
@@ -195,7 +204,7 @@ def test_a_column_that_another_writer_adds_stays_in_the_tables_schema(table: Tes
 
 def test_a_column_that_is_added_while_an_instant_is_open_stays_too(table: TestTable) -> None:
     table.attempt().run(offsets(0, 1), ROWS[:1])
-    table.attempt().run(offsets(1, 2), ROWS[1:], lambda: add_column(table, "note"))
+    run_with_new_columns(table, table.attempt(), (1, 2), lambda: add_column(table, "note"))
     assert schema_of_newest(table)[-1] == "note"
 
 
@@ -206,7 +215,7 @@ def test_a_compaction_that_carries_an_old_schema_along_takes_no_column_away(tabl
     old = CommitMetadata.decode_extra(table.storage.get(path), path)["schema"]
     add_column(table, "note")
     commit(table, CommitMetadata(extra_metadata={"schema": old}, operation_type="COMPACT"))
-    attempt.run(offsets(1, 2), ROWS[1:])
+    run_with_new_columns(table, attempt, (1, 2), lambda: None)
     assert schema_of_newest(table)[-1] == "note"
     table.attempt().run(offsets(2, 3), [row("k2")])
     assert schema_of_newest(table)[-1] == "note"
@@ -224,7 +233,10 @@ def test_a_writer_that_could_not_see_a_new_column_takes_it_not_away(table: TestT
     create_inflight(table.storage, slow)
     add_column(table, "note")
     complete(table.storage, slow, next_time(table), CommitMetadata(extra_metadata={"schema": old}).encode())
-    (attempt if until == "running" else table.attempt()).run(offsets(1, 2), ROWS[1:])
+    if until == "running":
+        run_with_new_columns(table, attempt, (1, 2), lambda: None)
+    else:
+        table.attempt().run(offsets(1, 2), ROWS[1:])
     assert schema_of_newest(table)[-1] == "note"
     commit(table, CommitMetadata(extra_metadata={"schema": old}))  # this one saw the column
     table.attempt().run(offsets(2, 3), [row("k2")])
