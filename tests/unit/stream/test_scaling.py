@@ -184,6 +184,18 @@ def test_a_backlog_that_no_longer_grows_is_worked_off_by_more() -> None:
     assert scale.wanted == LIMITS.most
 
 
+def test_executors_of_a_slow_hour_are_given_back() -> None:
+    """While input waited, a busy machine or a slow store made each of them slow; later micro-batches show more."""
+    scale = Scale(1)
+    for at in range(0, 300, 15):
+        scale = scale.after(Seen(float(at), 30.0, 3_600, 10_000, scale.wanted), LIMITS)
+    slow, many = scale.speed, scale.wanted
+    for at in range(300, 1500, 5):
+        scale = scale.after(Seen(float(at), 1.5, 600, 0, scale.wanted), LIMITS)
+    assert many > 1
+    assert scale.wanted < many, (slow, scale.speed)
+
+
 def test_the_first_micro_batch_says_nothing_of_speed() -> None:
     scale = Scale(1).after(Seen(0.0, 0.0, 0, 0, 1), LIMITS).after(Seen(60.0, 60.0, 100, 10_000, 1), LIMITS)
     assert (scale.wanted, scale.speed) == (1, None)

@@ -4,9 +4,9 @@ The rule is pure: `Scale.after` makes the next state from the last one and from 
 
 * More, if input waits longer than the patience: enough to ingest the new input and the backlog within `CATCH_UP`
   seconds. The speed of one executor is measured only while input waits: a small micro-batch takes as long as a larger
-  one, so its speed says little.
+  one, so its speed is only the least that there is.
 * Fewer, if no input has waited for `STEADY` seconds: as many as the busiest minute of that time needed, and a quarter
-  more.
+  more. By the speed of that time, if it was higher: a busy machine may have made executors slow while input waited.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class Scale:
         if not was_steady or any(each.waits > limits.patience for each in self.seen):
             return self.wanted
         busiest = max(each.rate for each in self.seen)
-        return min(self.wanted, max(limits.least, math.ceil(busiest * _HEADROOM / self.speed)))
+        shown = [each.offsets / each.busy / each.executors for each in self.seen if each.busy and each.executors]
+        speed = max(self.speed, sum(shown) / len(shown) if shown else 0.0)
+        return min(self.wanted, max(limits.least, math.ceil(busiest * _HEADROOM / speed)))
 
 
 def _with_rate(look: Seen, seen: tuple[Seen, ...]) -> Seen:
