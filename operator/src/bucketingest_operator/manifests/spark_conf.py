@@ -105,10 +105,13 @@ def _workers_mib(wanted: BucketIngest) -> int:
 
 
 def driver_pod_mib(wanted: BucketIngest) -> int:
-    """Memory of the driver's pod: the JVM's heap and overhead, Python, and the process of table services; without
-    executors also the Python workers.
+    """Memory of the driver's pod: the JVM's heap, and what the spec gives it beside that, or enough for the JVM's
+    overhead, Python, and the process of table services; without executors also for the Python workers.
     """
-    heap = wanted.spec.spark.driver.memory // MIB
+    driver = wanted.spec.spark.driver
+    heap = driver.memory // MIB
+    if driver.memory_overhead is not None:
+        return heap + driver.memory_overhead // MIB
     services = _SERVICES_MIB if wanted.spec.services.run else 0
     workers = _workers_mib(wanted) if wanted.spec.spark.is_driver_only else 0
     return heap + max(_JVM_OVERHEAD_MIN_MIB, heap // 10) + _DRIVER_PYTHON_MIB + services + workers

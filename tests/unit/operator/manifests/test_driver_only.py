@@ -72,6 +72,11 @@ def test_the_pod_has_memory_for_the_workers_of_its_slots() -> None:
     assert resources["requests"]["memory"] == resources["limits"]["memory"]
 
 
+def test_what_the_pod_has_beside_the_heap_may_be_said() -> None:
+    small = {**ALONE, "spark": {**ALONE["spark"], "driver": {"memory": "512Mi", "memoryOverhead": "1Gi"}}}
+    assert driver(small)["containers"][0]["resources"]["limits"]["memory"] == "1536Mi"
+
+
 @pytest.mark.parametrize(("instances", "asked"), [(0, 0), (1, 1)])
 def test_no_executor_is_missed(instances: int, asked: int) -> None:
     """A driver that has input and no commit, and no executors."""

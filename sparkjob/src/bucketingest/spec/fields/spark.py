@@ -19,6 +19,13 @@ class Driver(SpecModel):
     memory: Annotated[int, bytes_text("512Mi", "4Ti")] = Field(
         default=2 * 1024**3, description="Memory of the driver's JVM heap in bytes, such as 2Gi."
     )
+    memory_overhead: Annotated[int, bytes_text("384Mi", "4Ti")] | None = Field(
+        default=None,
+        description=(
+            "Memory of the driver's pod beside the heap, in bytes: for the JVM, Python, table services and, without "
+            "executors, the tasks. Absent: enough for table services that merge files of any size."
+        ),
+    )
 
 
 class Executor(SpecModel):
