@@ -23,7 +23,7 @@ def lake(tmp_path: Path) -> Path:
     for topic in TOPICS:
         definition = TableDefinition(topic.replace(".", "_"), ("id",), (), None, buckets=4)
         create_table(open_storage(f"{tmp_path}/lake/raw-{topic}"), definition)
-    (tmp_path / "lake" / "raw-shop.orders_dead_letters").mkdir()
+    (tmp_path / "lake" / "raw-shop.orders~dead_letters").mkdir()
     (tmp_path / "lake" / "other").mkdir()
     file = tmp_path / "lake.yaml"
     file.write_text(f"""\

@@ -86,6 +86,18 @@ def test_dead_letters_do_not_lead_out_either() -> None:
     assert said.startswith("s3://lake/team_dead_letters is for other namespaces")
 
 
+def test_a_checkpoint_beside_a_local_table_does_not_lead_out_either() -> None:
+    owners = {"/lake": ("ingest",), "/lake/team_checkpoints": ("other",)}
+
+    def why(path: str) -> str | None:
+        wanted = bucket_ingest({"table": {"path": path, "recordKey": ["value"]}})
+        return forbidden(Manifests(wanted, "ingest", UID, JobSettings(table_owners=owners | {"/var": ("other",)})))
+
+    assert (why("/lake/team") or "").startswith("/lake/team_checkpoints/")
+    assert why("/lake/teams") is None
+    assert why("s3://lake/team") is None  # in the driver's own folder
+
+
 def test_two_resources_want_the_same_tables_only_with_the_same_path_and_topics() -> None:
     def key(**changes: Any) -> str | None:
         return table_of({"spec": many(**changes)})

@@ -35,7 +35,7 @@ def test_a_table_is_a_pipeline_of_its_own(many: Callable[[dict[str, Any]], Bucke
     assert (table.spec.source.kafka.topics, table.spec.source.kafka.topic_pattern) == (("shop.orders-1",), None)
     assert (table.spec.table.path, table.table_name) == ("s3://lake/shop.orders-1", "shop_orders_1")
     assert (table.pipeline, many({}).pipeline) == ("orders.shop.orders-1", "orders")
-    assert table.dead_letter_path == "s3://lake/shop.orders-1_dead_letters"
+    assert table.dead_letter_path == "s3://lake/shop.orders-1~dead_letters"
     assert (table.spec.table.index.buckets, table.spec.table.write_tasks, table.spec.commit.mode) == (
         4,
         1,
@@ -89,6 +89,14 @@ def test_validate_finds_what_is_wrong_with_the_tables_of_an_override(
             "spec.tables.overrides[0].format.registry.secretRef: is not that of format.registry",
         ),
         ({"spec.tables": {"overrides": [{"topics": "("}]}}, "spec.tables.overrides[0].topics: is no regular"),
+        (
+            {"spec.tables": {"overrides": [{"topics": "a{4294967296}"}]}},
+            "spec.tables.overrides[0].topics: is no regular",
+        ),
+        (
+            {"spec.tables": {"overrides": [{"topics": "(" * 500 + ")" * 500}]}},
+            "spec.tables.overrides[0].topics: is no regular",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -97,3 +105,55 @@ def test_what_cannot_be_is_refused(
     with pytest.raises(SpecError) as refused:
         many(changes)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("letters", "is_apart"),
+    [
+        ("s3://lake/{topic}_dead_letters", False),  # the topic x_dead_letters
+        ("s3://lake/dead.{topic}", False),
+        ("s3://lake/dead/{topic}", False),  # in the table of the topic dead
+        ("s3://lake/{topic}/dead", False),
+        ("s3://lake/{topic}~dead", True),
+        ("s3://lake/~dead/{topic}", True),
+        ("s3://other/{topic}", True),
+    ],
+)
+def test_no_topic_has_its_table_where_another_one_has_its_dead_letters(
+    many: Callable[[dict[str, Any]], BucketIngest], letters: str, *, is_apart: bool
+) -> None:
+    def made(path: str) -> BucketIngest:
+        return many({"spec.table.path": path, "spec.errors.deadLetterPath": letters})
+
+    if is_apart:
+        assert table_resource(made("s3://lake/{topic}"), "x").dead_letter_path == letters.replace("{topic}", "x")
+    else:
+        with pytest.raises(SpecError, match="another topic's table"):
+            made("s3://lake/{topic}")
+
+
+def test_patterns_that_begin_or_end_otherwise_are_apart_only_if_no_topic_makes_them_equal(
+    many: Callable[[dict[str, Any]], BucketIngest],
+) -> None:
+    def made(path: str, letters: str) -> BucketIngest:
+        return many({"spec.table.path": path, "spec.errors.deadLetterPath": letters})
+
+    made("s3://lake/tables/{topic}", "s3://lake/letters/{topic}")
+    made("s3://lake/t.{topic}", "s3://lake/d.{topic}")
+    made("s3://lake/{topic}.t", "s3://lake/{topic}.d")
+    with pytest.raises(SpecError, match="another topic's table"):
+        made("s3://lake/{topic}.t", "s3://lake/d.{topic}")
+    with pytest.raises(SpecError, match="another topic's table"):
+        made("s3://lake/tables/{topic}", "s3://lake/{topic}/dead")  # the topic tables, and the topic dead
+
+
+def test_without_dead_letters_a_table_has_no_path_for_them(many: Callable[[dict[str, Any]], BucketIngest]) -> None:
+    assert table_resource(many({"spec.errors.mode": "fail"}), "x").dead_letter_path is None
+
+
+@pytest.mark.parametrize("name", [None, "raw_{topic}"])
+def test_the_longest_name_of_a_topic_has_a_table(
+    many: Callable[[dict[str, Any]], BucketIngest], name: str | None
+) -> None:
+    resource = many({"spec.source.kafka.topicPattern": ".*", "spec.table.name": name})
+    assert len(table_resource(resource, "x" * 249).table_name) == 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bucketingest.spec.fields.tables import PLACEHOLDER
-from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.model import STATE_FOLDER, BucketIngest
 from bucketingest_operator.decide.spec_changes import table_key
 from bucketingest_operator.manifests.attempt_objects import Manifests
 
@@ -13,7 +13,10 @@ from bucketingest_operator.manifests.attempt_objects import Manifests
 def forbidden(made: Manifests) -> str | None:
     """Why the settings do not allow the paths or the ServiceAccount that the resource names, and who can change it."""
     spec, owners = made.wanted.spec, made.settings.table_owners
-    for path in (spec.table.path, made.wanted.dead_letter_path, spec.checkpoint.path):
+    checkpoint = spec.checkpoint.path
+    if checkpoint is None and spec.tables is None and not made.wanted.checkpoint_path.startswith(f"{STATE_FOLDER}/"):
+        checkpoint = made.wanted.checkpoint_path  # beside a local table
+    for path in (spec.table.path, made.wanted.dead_letter_path, checkpoint):
         wrong = (each for each in _with_topics(made.wanted, path) if not may_write(owners, each, made.namespace))
         if (found := next(wrong, None)) is not None:
             what = "may be for other namespaces with some topic" if PLACEHOLDER in found else "is for other namespaces"

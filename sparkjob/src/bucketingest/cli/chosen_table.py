@@ -48,6 +48,6 @@ def _choice(path: str) -> str:
     end = rest.partition("/")[0]
     names = [each.rpartition("/")[2] for each in open_storage(folder).list_level().directories]
     topics = [name.removeprefix(start).removesuffix(end) for name in names if name.startswith(start)]
-    found = sorted({each for each in topics if not each.endswith("_dead_letters") and TOPIC.fullmatch(each)})
+    found = sorted({each for each in topics if TOPIC.fullmatch(each)})
     more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
     return f"; in {folder} are {', '.join(found[:_NAMED_MAX])}{more}" if found else ""

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from bucketingest.spec.errors import Problem, SpecError
 from bucketingest.spec.fields.schema import inlined_schema
+from bucketingest.spec.fields.table import TABLE_NAME_MAX
 from bucketingest.spec.fields.tables import PLACEHOLDER, Override
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.problems import problems_of
@@ -63,12 +64,11 @@ def _derived(resource: BucketIngest, topic: str, override: Override | None) -> B
     if index.get("type") != "state":
         index.setdefault("buckets", DEFAULT_BUCKETS)
     name = _NO_LETTER.sub("_", topic)
-    table["name"] = table["name"].replace(PLACEHOLDER, name if not name[0].isdigit() else f"_{name}")
+    table["name"] = table["name"].replace(PLACEHOLDER, name if not name[0].isdigit() else f"_{name}")[:TABLE_NAME_MAX]
     for field in ("path", "pipeline"):
         table[field] = table[field].replace(PLACEHOLDER, topic)
-    errors = spec.get("errors", {})
-    if "deadLetterPath" in errors:
-        errors["deadLetterPath"] = errors["deadLetterPath"].replace(PLACEHOLDER, topic)
+    if (letters := resource.dead_letter_path) is not None:
+        spec.setdefault("errors", {})["deadLetterPath"] = letters.replace(PLACEHOLDER, topic)
     kafka = spec["source"]["kafka"]
     kafka.pop("topicPattern", None)
     kafka["topics"] = [topic]

@@ -210,7 +210,8 @@ class BucketIngest(SpecModel):
         """Base path of the dead-letter table; None in mode fail."""
         if self.spec.errors.mode == "fail":
             return None
-        return self.spec.errors.dead_letter_path or f"{self.spec.table.path}_dead_letters"
+        before = "_" if self.spec.tables is None else "~"  # no topic has it in its name: its table would be there
+        return self.spec.errors.dead_letter_path or f"{self.spec.table.path}{before}dead_letters"
 
     @property
     def checkpoint_path(self) -> str:

@@ -64,7 +64,7 @@ def test_trouble_of_one_table_parks_it_and_the_others_go_on(spark: SparkSession,
     assert topics.numbers("good") == list(range(20))
     assert topics.numbers("odd") == list(range(20))
     assert not (topics.table("refused") / ".hoodie").exists()
-    letters = list((topics.folder / f"{topics.prefix}odd_dead_letters").rglob("*.parquet"))
+    letters = list((topics.folder / f"{topics.prefix}odd~dead_letters").rglob("*.parquet"))
     assert len(letters) == 1
 
 

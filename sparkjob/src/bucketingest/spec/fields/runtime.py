@@ -83,8 +83,8 @@ class Errors(SpecModel):
     dead_letter_path: Location | None = Field(
         default=None,
         description=(
-            "Base path of the dead-letter table; the table's path with _dead_letters at its end when absent. Only with "
-            "mode deadLetter, never inside the table."
+            "Base path of the dead-letter table; the table's path with _dead_letters, or with tables ~dead_letters, at "
+            "its end when absent. Only with mode deadLetter, never inside a table."
         ),
     )
 

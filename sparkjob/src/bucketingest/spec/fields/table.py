@@ -13,6 +13,7 @@ from bucketingest.spec.scalars import ALLOWED_KEY, Column, Flag, Location, Optio
 
 MAX_BUCKETS: Final = 99_999_999
 """A file id carries the bucket as 8 digits."""
+TABLE_NAME_MAX: Final = 128
 DEFAULT_BUCKETS: Final = 64
 DEFAULT_TARGET_FILE_SIZE: Final = 128 * 1024**2
 
@@ -166,7 +167,7 @@ class Table(SpecModel):
         description="Name of the table in its properties; the resource's name with _ for - when absent, with tables "
         "the topic with _ for all that is no letter and no digit. Immutable.",
         pattern=r"^([A-Za-z_]|\{topic\})([A-Za-z0-9_]|\{topic\})*$",
-        max_length=128,
+        max_length=TABLE_NAME_MAX,
         json_schema_extra={ALLOWED_KEY: "a name of letters, digits and _, not starting with a digit"},
     )
     pipeline: str | None = Field(

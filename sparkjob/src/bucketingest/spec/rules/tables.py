@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from bucketingest.spec.fields.tables import PLACEHOLDER
+from bucketingest.spec.fields.tables import PLACEHOLDER, TOPIC
 from bucketingest.spec.reading.view import View
 from bucketingest.spec.rules.finding import Finding, Rules, mappings
 
@@ -55,8 +55,34 @@ def _patterns(view: View) -> Iterator[Finding]:
         pattern = each.get("topics")
         try:
             re.compile(pattern if isinstance(pattern, str) else "")
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:  # a count, or a depth, that is too large
             yield ("tables", "overrides", number, "topics"), f"is no regular expression: {error}", ""
 
 
-RULES: Final[Rules] = (_placeholders, _not_with_tables, _secrets, _patterns)
+def _dead_letters_apart(view: View) -> Iterator[Finding]:
+    """Dead letters of one topic are not where another topic has its table, nor in it."""
+    table, letters = (view.text(path) or "" for path in ("table.path", "errors.deadLetterPath"))
+    parts, others = table.split("/"), letters.split("/")
+    if view.value("tables") is None or not letters or len(others) < len(parts):
+        return
+    if all(_may_be_same(part, other) for part, other in zip(parts, others, strict=False)):
+        allowed = "a folder that no topic is called, such as one with ~ in its name"
+        yield ("errors", "deadLetterPath"), "may lead to another topic's table", allowed
+
+
+def _may_be_same(one: str, other: str) -> bool:
+    """Whether two parts of paths are the same with some topics."""
+    if PLACEHOLDER in one and PLACEHOLDER in other:
+        ends = ((one.partition(PLACEHOLDER)[0], other.partition(PLACEHOLDER)[0]), _tails(one, other))
+        shorter_first = (sorted(pair, key=len) for pair in ends)
+        return all(y.startswith(x) and (x == y or TOPIC.fullmatch(y[len(x) :])) for x, y in shorter_first)
+    fixed, pattern = sorted((one, other), key=lambda part: PLACEHOLDER in part)
+    return re.fullmatch(re.escape(pattern).replace(re.escape(PLACEHOLDER), TOPIC.pattern), fixed) is not None
+
+
+def _tails(one: str, other: str) -> tuple[str, str]:
+    """What follows the last topic, reversed."""
+    return one.rpartition(PLACEHOLDER)[2][::-1], other.rpartition(PLACEHOLDER)[2][::-1]
+
+
+RULES: Final[Rules] = (_placeholders, _not_with_tables, _secrets, _patterns, _dead_letters_apart)
