@@ -7,13 +7,16 @@ from typing import Any, cast
 import pytest
 
 from bucketingest.decode.kafka.ranges import TopicRange
-from bucketingest.stream.errors import SourceDataLost
+from bucketingest.stream.errors import SourceDataLost, SourceUnreachable, TopicsMissing
+from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.topics import reading
 from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.stream.topics.brokers import Topic
 from bucketingest.stream.topics.continuity import text_of
 from bucketingest.stream.topics.planner import TopicsPlanner
 from bucketingest.stream.topics.reading import TopicsRead
+from bucketingest.write.coordinator_api import Start, StartVerdict
+from bucketingest.write.errors import RangeConflict
 from bucketingest.write.instants.source_range import Offsets, Relation, SourceRange, relate
 
 
@@ -24,11 +27,15 @@ class Kafka:
 
     def __init__(self, **ends: list[int]) -> None:
         self._ends = {topic: dict(enumerate(each)) for topic, each in ends.items()}
+        self.ids = {topic: f"id of {topic}" for topic in ends}
+        self.named: tuple[str, ...] = ()
+        """With a pattern none is missed."""
         self.first: Offsets = {}
         self.asked: list[str] = []
 
     def grow(self, topic: str, partition: int, end: int) -> None:
         self._ends.setdefault(topic, {})[partition] = end
+        self.ids.setdefault(topic, f"id of {topic}")
 
     def delete(self, topic: str) -> None:
         del self._ends[topic]
@@ -38,10 +45,14 @@ class Kafka:
 
     def topics(self) -> dict[str, Topic]:
         self.asked.append("topics")
-        return {topic: Topic(f"id of {topic}", tuple(sorted(each))) for topic, each in self._ends.items()}
+        if missing := tuple(topic for topic in self.named if topic not in self._ends):
+            raise TopicsMissing(f"Kafka lacks {missing}", missing)
+        return {topic: Topic(self.ids[topic], tuple(sorted(each))) for topic, each in self._ends.items()}
 
     def ends(self, topics: dict[str, Topic], *, stable: bool) -> Offsets:
         self.asked.append("stable ends" if stable else "ends")
+        if topics.keys() - self._ends.keys():  # the client asks again and again
+            raise SourceUnreachable("Kafka does not answer within 10 s")
         return {(name, part): self._ends[name][part] for name, each in topics.items() for part in each.partitions}
 
     def begins(self, topics: dict[str, Topic]) -> Offsets:
@@ -52,20 +63,35 @@ class Kafka:
 class Plan:
     """A planner, and the table's position, which moves when a micro-batch is written."""
 
-    def __init__(self, kafka: Kafka, position: Offsets, replay: SourceRange | None = None, most: int = 100) -> None:
+    def __init__(
+        self,
+        kafka: Kafka,
+        position: Offsets,
+        replay: SourceRange | None = None,
+        most: int = 100,
+        *,
+        ids: str | None = None,
+        fails: bool = True,
+    ) -> None:
         read = cast("Any", None)
         self.topics = TopicsRead(
             cast("Any", kafka),
             read,
             lambda planned, ranges: TopicBatch(planned, ranges, read, read),
             committed_only=False,
-            fails_on_loss=True,
+            fails_on_loss=fails,
         )
-        self.position = SourceRange("kafka", None, text_of(position), "before", 6)
-        self.topics.check(self.position)
+        self.position = SourceRange("kafka", None, text_of(position), "before", 6, topic_ids=ids)
+        start = self.topics.continuing(Start(self.position, replay, StartVerdict.IN_STEP, ""))
         self.told: list[Offsets] = []
-        start = cast("Any", self.topics)
-        self.planner = TopicsPlanner(start, lambda: self.position, replay, most=most, tell=self.told.append)
+        self.board = ProgressBoard()
+        self.board.started(self.position, 1)
+
+        def tell(ends: Offsets, begins: Offsets) -> None:
+            self.told.append(ends)
+            self.board.source_ends(ends, begins)
+
+        self.planner = TopicsPlanner(self.topics, lambda: self.position, start.replay, most=most, tell=tell)
 
     def next(self) -> list[TopicRange] | None:
         """What is read next; it is in the table then."""
@@ -143,3 +169,67 @@ def test_a_topic_that_is_gone_ends_the_query(monkeypatch: pytest.MonkeyPatch) ->
     now += reading.LIST_SECONDS + 1
     with pytest.raises(SourceDataLost, match="the topic b was deleted"):
         plan.next()
+
+
+def test_a_named_topic_that_is_deleted_ends_the_query_though_its_end_is_only_not_answered() -> None:
+    """Nobody would wait for it: the look beside the query finds no topic either, and so no answer."""
+    kafka = Kafka(a=[5], b=[1])
+    kafka.named = ("a", "b")
+    plan = Plan(kafka, {("a", 0): 5, ("b", 0): 1})
+    kafka.delete("b")
+    with pytest.raises(SourceDataLost, match="the topic b was deleted"):
+        plan.next()
+
+
+def test_brokers_that_are_away_are_waited_for() -> None:
+    kafka = Kafka(a=[5])
+    plan = Plan(kafka, {("a", 0): 5})
+    kafka.delete("a")
+    with pytest.raises(SourceUnreachable):
+        plan.next()
+
+
+def test_a_topic_that_is_gone_for_a_while_comes_back_as_the_same_one_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the first messages of the new one would be skipped, as many as the old one had."""
+    now = 100.0
+    monkeypatch.setattr(reading, "forward_seconds", lambda: now)
+    kafka = Kafka(a=[5])
+    plan = Plan(kafka, {("a", 0): 4, ("b", 0): 3}, ids='{"a":"id of a","b":"id of b"}', fails=False)
+    assert plan.next() == [TopicRange("a", 0, 4, 5)]
+    assert plan.position.topic_ids == '{"a":"id of a","b":"id of b"}'
+    kafka.grow("b", 0, 9)
+    kafka.ids["b"] = "id of another b"
+    now += reading.LIST_SECONDS + 1
+    with pytest.raises(RangeConflict, match="topic b was deleted and made again"):
+        plan.next()
+
+
+STARTED = SourceRange(
+    "kafka", '{"a":{"0":2}}', '{"a":{"0":4},"c":{"0":2}}', "before", 7, 12, '{"a":"id of a","c":"id of c"}'
+)
+"""A micro-batch with a topic of which the table has nothing yet."""
+
+
+def test_a_topic_that_went_while_its_first_micro_batch_was_open_is_lost_or_left_out() -> None:
+    with pytest.raises(SourceDataLost, match="the topic c was deleted"):
+        Plan(Kafka(a=[9]), {("a", 0): 2}, STARTED)
+    plan = Plan(Kafka(a=[9]), {("a", 0): 2}, STARTED, fails=False)
+    assert plan.next() == [TopicRange("a", 0, 2, 9)]
+
+
+def test_a_topic_that_was_made_again_while_its_first_micro_batch_was_open_is_read_anew() -> None:
+    kafka = Kafka(a=[9], c=[1])
+    kafka.ids["c"] = "id of another c"
+    plan = Plan(kafka, {("a", 0): 2}, STARTED)
+    assert plan.next() == [TopicRange("a", 0, 2, 9), TopicRange("c", 0, 0, 1)]
+
+
+def test_a_partition_whose_messages_are_all_gone_is_no_lag() -> None:
+    kafka = Kafka(a=[5, 1000])
+    kafka.first = {("a", 1): 1000}
+    plan = Plan(kafka, {("a", 0): 5})
+    assert plan.next() is None
+    now = plan.board.snapshot()
+    assert (now.lag_offsets, now.lag_seconds, now.idle) == (0, 0.0, True)

@@ -188,9 +188,13 @@ class ProgressBoard:
         if waits and not status.get("isDataAvailable"):
             self.idle()
 
-    def source_ends(self, offsets: Offsets) -> None:
-        """Where the source ends now, of a table whose topic the job looks at itself."""
+    def source_ends(self, offsets: Offsets, begins: Offsets | None = None) -> None:
+        """Where the source ends now, of a table whose topic the job looks at itself. `begins`: of partitions of which
+        the table has nothing yet.
+        """
         with self._lock:
+            if begins:
+                self._lag.begin_at(begins)
             if self._progress.idle and self._lag.ends_at(offsets):
                 return  # most of many tables: it is said often
             self._lag.seen(self._forward(), offsets)

@@ -23,10 +23,10 @@ class TopicsPlanner:
         replay: SourceRange | None,
         *,
         most: int,
-        tell: Callable[[Offsets], None],
+        tell: Callable[[Offsets, Offsets], None],
     ) -> None:
         """`position`: of the table. `replay`: comes first, as an earlier attempt has started it. `most`: offsets of a
-        micro-batch. `tell`: is told where the source ends at each look.
+        micro-batch. `tell`: is told at each look where partitions end, and where those begin that the position lacks.
         """
         self._topics = topics
         self._position = position
@@ -41,8 +41,8 @@ class TopicsPlanner:
         if wanted is None:
             position = self._topics.read_of(self._position())
             ends = self._topics.ends(position)
-            self._tell(ends)
             begins = self._topics.begins(ends.keys() - offsets_of(position).keys())
+            self._tell(ends, begins)
             wanted = next_range(position, begins, ends, self._most, int(time.time() * 1000))
         else:
             begins = self._topics.begins(offsets_of(wanted).keys() - (kafka_offsets(wanted.start) or {}).keys())

@@ -37,7 +37,7 @@ from bucketingest.stream.topics.continuity import (
 from bucketingest.stream.topics.watch import GroupPosition, TopicsWatch, quietly
 from bucketingest.write.coordinator_api import Start
 from bucketingest.write.errors import RangeConflict
-from bucketingest.write.instants.source_range import Offsets, SourceRange, before, topic_ids
+from bucketingest.write.instants.source_range import Offsets, SourceRange, before, kafka_offsets, topic_ids
 
 log = logging.getLogger(__name__)
 
@@ -98,14 +98,29 @@ class TopicsRead:
         if self._left:
             names = ", ".join(sorted({topic for topic, _ in self._left}))
             log.warning("the position keeps topics that the source no longer reads", extra={"topics": names})
-        known = topic_ids(position)
-        self._ids = {topic: known[topic] for topic, _ in self._left if topic in known}
+        self._ids = topic_ids(position)  # also of topics that are gone: they may come again, with other messages
         self.check(position if position is not None or start.replay is None else before(start.replay))
         return replace(
             start,
             position=None if position is None else without(position, self._left),
-            replay=None if start.replay is None else without(start.replay, self._left),
+            replay=None if start.replay is None else self._repeatable(without(start.replay, self._left)),
         )
+
+    def _repeatable(self, started: SourceRange) -> SourceRange | None:
+        """The micro-batch, if Kafka still has all of its topics: else what there is now is planned anew."""
+        start, ids = kafka_offsets(started.start) or {}, topic_ids(started)
+        read = {place[0] for place, end in offsets_of(started).items() if start.get(place) != end}
+        gone = read - self._known.keys()
+        if self._fails_on_loss and (lost := deleted(started, tuple(gone))) is not None:
+            raise lost
+        again = {topic for topic in read - gone if self._ids[topic] not in {"", ids.get(topic, self._ids[topic])}}
+        if not gone and not again:
+            return started
+        log.warning(
+            "topics of the micro-batch that was started are gone, or were made again: it is planned anew",
+            extra={"topics": ", ".join(sorted(gone | again))},
+        )
+        return None
 
     def check(self, position: SourceRange | None) -> None:
         """Raises SourceUnreachable (nobody answers, or not yet), RangeConflict (another topic has the name),
@@ -140,7 +155,11 @@ class TopicsRead:
         gone = {topic for topic, _ in offsets_of(position)} - self._known.keys()  # of a pattern nobody misses it
         if self._fails_on_loss and (lost := deleted(position, tuple(gone))) is not None:
             raise lost
-        found = self._brokers.ends(self._known, stable=self._committed_only)
+        try:
+            found = self._brokers.ends(self._known, stable=self._committed_only)
+        except SourceUnreachable:
+            self._topics(position)  # Kafka's client asks for a topic that was deleted until its time is over
+            raise
         if (lost := behind(offsets_of(position), found)) is not None:
             self.check(position)  # it may be an open transaction
             raise lost
