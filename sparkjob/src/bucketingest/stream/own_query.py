@@ -52,6 +52,8 @@ class OwnQuery(Generic[_Batch]):
         self._stopping = threading.Event()
         self._error: BaseException | None = None
         self._is_waiting = False
+        self._has_found = True
+        """Whether the last look found something: then there may be more."""
         self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
         self._thread.start()
 
@@ -70,7 +72,7 @@ class OwnQuery(Generic[_Batch]):
         """Whether it waits for input, as Spark says it."""
         waiting = self._is_waiting
         message = "Waiting for input" if waiting else "Processing input"
-        return {"message": message, "isTriggerActive": not waiting, "isDataAvailable": not waiting}
+        return {"message": message, "isTriggerActive": not waiting, "isDataAvailable": not waiting or self._has_found}
 
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - Spark's name
         """Wait for the end; False if it has not come in these seconds. Raises OwnQueryFailed."""
@@ -92,6 +94,7 @@ class OwnQuery(Generic[_Batch]):
                 started = time.monotonic()
                 batch = self._planner.next()
                 looked = time.monotonic() - started
+                self._has_found = batch is not None
                 if batch is not None:
                     self._write(batch)
                 elif self._trigger is None:
