@@ -299,7 +299,7 @@ def _judge_schemas(report: SchemasReport) -> tuple[Truth, str, str]:
 
 def _tables_of(report: TablesReport) -> TablesStatus:
     parked = [each for each in report.worst if each.state == "parked"]
-    late = [each for each in report.worst if each.state == "open"][: report.late]
+    late = [each for each in report.worst if each.state in {"open", "opening"}][: report.late]
     return TablesStatus(
         known=report.known,
         open=report.open,

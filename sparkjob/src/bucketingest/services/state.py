@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
@@ -20,6 +20,14 @@ from bucketingest.spec.job_report import DamagedFile, Pin
 
 log = logging.getLogger(__name__)
 
+_COUNTS: Final = (
+    "compactions",
+    "cleaned_files",
+    "archived_instants",
+    "failures",
+    "clusterings",
+    "merged_groups",
+)
 DAMAGE_MAX: Final = 1_000
 """Damaged files that are reported: whole folders may be gone."""
 
@@ -68,6 +76,16 @@ class ServicesState:
     merged_groups: int = 0
     """File groups whose place new ones took."""
 
+    def totals(self) -> ServicesState:
+        """Of a table that nobody looks after any more: what was done."""
+        return replace(self, backlog=None, compacting=None, failing=0, pins=(), damage=(), small_groups=None)
+
+    def after(self, before: ServicesState | None) -> ServicesState:
+        """With the totals of the time before the table was opened again."""
+        if before is None:
+            return self
+        return replace(self, **{name: getattr(self, name) + getattr(before, name) for name in _COUNTS})
+
     def pinned_for(self, service: str) -> float:
         """For how many seconds `clean` or `archive` has been held; 0 if nothing holds it."""
         return max((pin.seconds for pin in self.pins if pin.service == service), default=0.0)
@@ -85,6 +103,33 @@ class ServicesState:
     def compacting_for(self, now: datetime) -> float | None:
         """Seconds since the request time of the pending compaction; None without one."""
         return max(now - parse_time(self.compacting), timedelta()).total_seconds() if self.compacting else None
+
+
+def together(each: Sequence[ServicesState]) -> ServicesState | None:
+    """Those of several tables: counts are added, of what can be one only the oldest, the newest or the worst stays."""
+    if not each:
+        return None
+    logs = [one.backlog for one in each if one.backlog is not None]
+    oldest = min((one.oldest_at for one in logs if one.oldest_at is not None), default=None)
+    backlog = LogBacklog(sum(one.log_files for one in logs), sum(one.size for one in logs), oldest) if logs else None
+    small = [one.small_groups for one in each if one.small_groups is not None]
+    newest = max(each, key=lambda one: one.last_compaction or "")
+    return replace(
+        max(each, key=lambda one: (one.failing, one.failures)),
+        **{name: sum(getattr(one, name) for one in each) for name in _COUNTS},
+        backlog=backlog,
+        compacting=min((one.compacting for one in each if one.compacting), default=None),
+        last_compaction=newest.last_compaction,
+        last_compaction_at=newest.last_compaction_at,
+        small_groups=SmallGroups(
+            sum(one.groups for one in small), sum(one.size for one in small), max(one.most for one in small)
+        )
+        if small
+        else None,
+        too_large=next((one.too_large for one in each if one.too_large), None),
+        pins=tuple(sorted((pin for one in each for pin in one.pins), key=lambda pin: -pin.seconds)),
+        damage=tuple(islice((file for one in each for file in one.damage), DAMAGE_MAX)),
+    )
 
 
 def damage_report(damaged: Iterable[Damaged], known: Collection[DamagedFile] = ()) -> tuple[DamagedFile, ...]:

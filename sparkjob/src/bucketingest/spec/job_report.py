@@ -280,12 +280,16 @@ class TableReport(_Report):
 class TablesReport(_Report):
     """The tables of a resource with many."""
 
-    known: _Count = Field(description="Tables of topics that Kafka has, or had since the start of the process.")
+    known: _Count = Field(
+        description="Tables of topics that Kafka has, or had since the start of the process; of the "
+        "latter as many as make 1,000 in all."
+    )
     open: _Count = Field(description="Those whose position is known, and that are written when rows come.")
     parked: _Count = Field(description="Those that an error keeps from being written.")
     gone: _Count = Field(description="Those whose topic Kafka has no more.")
     late: _Count = Field(
-        default=0, description="Those that can be written, and whose input has waited longer than health.maxCommitLag."
+        default=0,
+        description="Those whose input has waited longer than health.maxCommitLag, or that are opened for so long.",
     )
     left_out: _Count = Field(default=0, description="Topics without a table: one resource has at most 1,000.")
     worst: tuple[TableReport, ...] = Field(

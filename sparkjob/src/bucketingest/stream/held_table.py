@@ -98,6 +98,7 @@ class HeldTable:
         lease_id = self.lease.lease_id
         tidy = Tidy(self.storage, pipeline.retention, pipeline.archive, pipeline.lock, lease_id, pipeline.name)
         triggers = pipeline.clustering
+        before = board.snapshot().services
         clustering = None if triggers is None else InlineClustering(self.storage, self.clustering(), triggers)
         return InlineServices(
             self.storage,
@@ -109,7 +110,7 @@ class HeldTable:
             between=between,
             start=start,
             lets_clean=lambda superseded_at: all(each.lets_clean(superseded_at) for each in catalogs),
-            report=board.services,
+            report=lambda now: board.services(now.after(before)),
         )
 
     def clustering(self) -> ClusteringHolder:

@@ -1,6 +1,12 @@
 """The sum of many tables' progress."""
 
-from bucketingest.spec.job_report import TablesReport
+from datetime import timedelta
+from typing import Any
+
+from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.services.compaction.propose import LogBacklog
+from bucketingest.services.state import ServicesState
+from bucketingest.spec.job_report import DamagedFile, Pin, TablesReport
 from bucketingest.stream.report.progress import Phase
 from bucketingest.stream.report.tables_board import TablesBoard
 from bucketingest.write.coordinator_api import MicroBatchOutcome
@@ -67,3 +73,55 @@ def test_a_sum_is_kept_for_a_moment() -> None:
     assert board.snapshot().rows == 0
     board.refresh()
     assert board.snapshot().rows == 5
+
+
+def served(log_files: int, oldest: int, *, pinned: float = 0, damaged: str = "", **more: Any) -> ServicesState:
+    """`oldest`: hours ago."""
+    pins = (Pin(service="clean", by="group 1", seconds=pinned),) if pinned else ()
+    damage = (DamagedFile(file=damaged, file_group="g", instant="1", problem="gone"),) if damaged else ()
+    backlog = LogBacklog(log_files, log_files * 10, utc_now() - timedelta(hours=oldest))
+    return ServicesState(backlog, pins=pins, damage=damage, **more)
+
+
+def test_what_table_services_see_is_the_sum_of_all_tables_or_the_worst_of_them() -> None:
+    board = TablesBoard()
+    board.table("a").services(served(2, 3, pinned=50, compactions=1, last_compaction="20260101000000000"))
+    board.table("b").services(served(3, 1, pinned=900, damaged="p/f.parquet", compactions=2, failures=4, failing=2))
+    board.table("c").services(ServicesState(compacting="20260102000000000"))
+    board.table("idle")
+
+    now = board.snapshot()
+
+    assert now.services is not None
+    assert now.services.backlog is not None
+    assert (now.services.backlog.log_files, now.services.backlog.size) == (5, 50)
+    assert now.oldest_log_age is not None
+    assert 3 * 3600 <= now.oldest_log_age < 4 * 3600
+    assert now.compacting_for is not None
+    assert (now.services.compactions, now.services.failures, now.services.failing) == (3, 4, 2)
+    assert (now.services.last_compaction, now.services.compacting) == ("20260101000000000", "20260102000000000")
+    assert [pin.by for pin in now.services.pins] == ["topic b: group 1", "topic a: group 1"]
+    assert [each.file for each in now.services.damage] == ["topic b: p/f.parquet"]
+
+
+def test_a_table_that_is_not_known_any_more_leaves_what_it_did_and_nothing_that_is_wrong_with_it() -> None:
+    board = TablesBoard()
+    for topic in ("a", "b"):
+        board.table(topic).batch_ended(MicroBatchOutcome("20260101000000000", rows=5))
+        board.table(topic).services(served(2, 3, pinned=50, damaged="f", compactions=1))
+    board.table("a").services(served(2, 3, pinned=50, damaged="f", compactions=1).totals())
+
+    board.forget("a")
+
+    now = board.snapshot()
+    assert now.services is not None
+    assert now.services.backlog is not None
+    assert (now.rows, now.services.compactions, now.services.backlog.log_files) == (10, 2, 2)
+    assert [each.file for each in now.services.damage] == ["topic b: f"]
+
+
+def test_totals_of_table_services_go_on_when_a_table_is_opened_again() -> None:
+    before = served(2, 3, pinned=50, compactions=4, failures=2, failing=1)
+    now = ServicesState(compactions=1).after(before)
+    assert (now.compactions, now.failures, now.failing, now.backlog, now.pins) == (5, 2, 0, None, ())
+    assert ServicesState(compactions=1).after(None).compactions == 1

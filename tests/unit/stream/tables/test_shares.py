@@ -1,7 +1,17 @@
 """What of each topic the next tasks read."""
 
+from dataclasses import replace
+
 from bucketingest.decode.kafka.ranges import TopicRange
-from bucketingest.stream.tables.shares import TopicOffsets, due, fair_shares, next_range, ranges_of, waiting
+from bucketingest.stream.tables.shares import (
+    TopicOffsets,
+    due,
+    fair_shares,
+    next_range,
+    ranges_of,
+    waiting,
+    went_back,
+)
 from bucketingest.write.instants.source_range import Relation, SourceRange, relate
 
 T = "orders"
@@ -67,3 +77,17 @@ def test_offsets_that_went_back_are_nothing_to_read() -> None:
 
     assert waiting(position, T, there({0: 7})) == 0
     assert next_range(position, T, there({0: 7}), 9, 1).end == '{"orders":{"0":50}}'
+
+
+def test_a_table_that_has_more_than_its_topic_is_looked_into_unless_loss_is_accepted() -> None:
+    position = at('{"orders":{"0":50},"moved":{"0":99}}')
+
+    assert went_back(position, T, there({0: 7}), fails_on_loss=True)
+    assert not went_back(position, T, there({0: 7}), fails_on_loss=False)
+    assert not went_back(position, T, there({0: 50, 1: 3}), fails_on_loss=True)
+    assert not went_back(None, T, there({0: 7}), fails_on_loss=True)
+
+    known = replace(position, topic_ids='{"orders":"id"}')
+    assert not went_back(known, T, there({0: 50}), fails_on_loss=True)
+    assert not went_back(known, T, TopicOffsets("", {0: 0}, {0: 50}), fails_on_loss=True), "the broker gives none"
+    assert went_back(known, T, TopicOffsets("other", {0: 0}, {0: 70}), fails_on_loss=False)

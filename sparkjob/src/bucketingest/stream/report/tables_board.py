@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+from bucketingest.services.state import together
 from bucketingest.spec.job_report import TableReport, TablesReport
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase, Progress, ProgressObserver
 
 _KEPT_SECONDS: Final = 1.0
+_ADDED: Final = (
+    "batches",
+    "commits",
+    "rows",
+    "deletes",
+    "rejected",
+    "size_bytes",
+    "rollbacks",
+    "position_losses",
+)
 _KEPT_SHARE: Final = 100.0
 """A sum is kept so many times as long as it took to make it, and at least so long."""
 
@@ -21,6 +32,8 @@ class TablesBoard(ProgressBoard):
     def __init__(self, observers: Sequence[ProgressObserver] = ()) -> None:
         super().__init__(observers)
         self._of_tables: dict[str, ProgressBoard] = {}
+        self._past = Progress(0.0, idle=True)
+        """What tables did that are not known any more."""
         self.report: Callable[[], TablesReport | None] = lambda: None
         """Says how the tables are."""
         self.each: Callable[[], Sequence[TableReport]] = tuple
@@ -31,6 +44,11 @@ class TablesBoard(ProgressBoard):
     def table(self, topic: str) -> ProgressBoard:
         """The board of a topic's table."""
         return self._of_tables.setdefault(topic, ProgressBoard(self._observers))
+
+    def forget(self, topic: str) -> None:
+        """The table is not known any more; what it did still counts."""
+        with self._lock:
+            self._past = replace(self._past, **_totals([self._past, self._of_tables.pop(topic).snapshot()]))
 
     def tables(self) -> Sequence[TableReport]:
         """How each table is."""
@@ -59,7 +77,9 @@ class TablesBoard(ProgressBoard):
         return summed
 
     def _summed(self) -> Progress:
-        own, each = super().snapshot(), [board.snapshot() for board in tuple(self._of_tables.values())]
+        with self._lock:
+            boards, past = tuple(self._of_tables.items()), self._past
+        own, each = super().snapshot(), [_named(topic, board.snapshot()) for topic, board in boards]
         if not each:
             return own
         newest = min((one for one in each if one.last), key=lambda one: one.last_commit_age or 0.0, default=None)
@@ -68,21 +88,16 @@ class TablesBoard(ProgressBoard):
         latest = min(reports, key=lambda one: one.last_report_age or 0.0, default=own)
         return replace(
             own,
-            phase=_phase(own, each, has_parked=tables is not None and tables.parked > 0),
+            phase=_phase(own, each, has_looked=tables is not None and tables.parked + tables.gone > 0),
             verdict="in step",
             verdict_reason="There is no checkpoint: each table goes on from its own commits.",
             idle=all(one.idle for one in each),
-            batches=sum(one.batches for one in each),
-            commits=sum(one.commits for one in each),
-            rows=sum(one.rows for one in each),
-            deletes=sum(one.deletes for one in each),
-            rejected=sum(one.rejected for one in each),
-            size_bytes=sum(one.size_bytes for one in each),
+            **_totals([past, *each]),
+            oldest_log_age=max((one.oldest_log_age for one in each if one.oldest_log_age is not None), default=None),
+            compacting_for=max((one.compacting_for for one in each if one.compacting_for is not None), default=None),
             rows_per_second=sum(one.rows_per_second for one in each if not one.idle),
             lag_offsets=sum(one.lag_offsets or 0 for one in each) if own.source and own.source.answers else None,
             lag_seconds=max(lags) if lags else None,
-            rollbacks=sum(one.rollbacks for one in each),
-            position_losses=sum(one.position_losses for one in each),
             last=None if newest is None else newest.last,
             last_commit_at=None if newest is None else newest.last_commit_at,
             last_commit_age=None if newest is None else newest.last_commit_age,
@@ -96,11 +111,27 @@ class TablesBoard(ProgressBoard):
         return {place: at for board in tuple(self._of_tables.values()) for place, at in board.offsets().items()}
 
 
-def _phase(own: Progress, each: Sequence[Progress], *, has_parked: bool) -> Phase:
+def _totals(each: Sequence[Progress]) -> dict[str, Any]:
+    """What is added up."""
+    services = [one.services for one in each if one.services is not None]
+    return {name: sum(getattr(one, name) for one in each) for name in _ADDED} | {"services": together(services)}
+
+
+def _named(topic: str, one: Progress) -> Progress:
+    """With the topic where table services name something of its table."""
+    services = one.services
+    if services is None or not (services.pins or services.damage):
+        return one
+    pins = tuple(pin.model_copy(update={"by": f"topic {topic}: {pin.by}"}) for pin in services.pins)
+    damage = tuple(each.model_copy(update={"file": f"topic {topic}: {each.file}"}) for each in services.damage)
+    return replace(one, services=replace(services, pins=pins, damage=damage))
+
+
+def _phase(own: Progress, each: Sequence[Progress], *, has_looked: bool) -> Phase:
     if own.phase in {Phase.STOPPING, Phase.STOPPED, Phase.FAILED, Phase.WAITING}:
         return own.phase
     phases = {one.phase for one in each}
     for phase in (Phase.COMMITTING, Phase.RUNNING, Phase.IDLE):
         if phase in phases:
             return phase
-    return Phase.RUNNING if has_parked else Phase.STARTING
+    return Phase.RUNNING if has_looked else Phase.STARTING

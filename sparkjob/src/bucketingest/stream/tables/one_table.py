@@ -138,6 +138,7 @@ class OneTable:
         self._open: _Open | None = None
         self._ends_at: _Ends | None = None
         """While it is idle."""
+        self._closed_at = forward_seconds()
         self._resource: BucketIngest | None = None
         self._range: SourceRange | None = None
         self._now: TopicOffsets | None = None
@@ -165,6 +166,11 @@ class OneTable:
         if self._open is not None:
             return self._open.coordinator.position
         return None if self._ends_at is None else self._ends_at.position
+
+    @property
+    def opening_seconds(self) -> float:
+        """For how long its position has not been known; 0 while it is."""
+        return 0.0 if self.is_known else forward_seconds() - self._closed_at
 
     @property
     def has_services(self) -> bool:
@@ -231,8 +237,17 @@ class OneTable:
             self._ends_at = ends if self.trouble is None else None
             log.info("the table has no input and is closed until it has", extra={"topic": self.topic})
 
+    def leave(self) -> None:
+        """Close it, because its topic is gone: nothing of it waits any more."""
+        self._guarded(self.close)
+        self.board.query_ended(None)
+        self.board.idle()
+        if (served := self.board.snapshot().services) is not None:
+            self.board.services(served.totals())
+
     def close(self) -> None:
         """Give the table back. What is open is finished by the next start."""
+        self._closed_at = forward_seconds()
         opened, self._open, self._ends_at = self._open, None, None
         if opened is not None:
             opened.function.stop_services()

@@ -12,8 +12,9 @@ from bucketingest.stream.tables.one_table import OneTable
 
 def report_of(table: OneTable, path: str) -> TableReport:
     """How a table is. `path`: of all tables, with the place of the topic."""
-    now, trouble = table.board.snapshot(), table.trouble
-    state = "gone" if table.is_gone else "parked" if trouble else "open" if table.is_known else "opening"
+    now, trouble, unknown = table.board.snapshot(), table.trouble, table.opening_seconds
+    state = "gone" if table.is_gone else "parked" if trouble else "opening" if unknown else "open"
+    lag = unknown if state == "opening" else now.lag_seconds  # until then nobody knows how much waits
     return TableReport(
         topic=table.topic,
         table=path.replace(PLACEHOLDER, table.topic),
@@ -21,7 +22,7 @@ def report_of(table: OneTable, path: str) -> TableReport:
         reason=None if trouble is None else trouble.reason,
         failures=0 if trouble is None else trouble.failures,
         again_seconds=None if trouble is None else max(0.0, round(trouble.again_at - forward_seconds(), 3)),
-        lag=LagReport(offsets=now.lag_offsets, seconds=None if now.lag_seconds is None else round(now.lag_seconds, 3)),
+        lag=LagReport(offsets=now.lag_offsets, seconds=None if lag is None else round(lag, 3)),
         rows=now.rows,
         commits=now.commits,
         last_commit_seconds=None if now.last_commit_age is None else round(now.last_commit_age, 3),
@@ -37,7 +38,7 @@ def summary(each: Sequence[TableReport], late_after: float, left_out: int) -> Ta
         open=states.count("open"),
         parked=states.count("parked"),
         gone=states.count("gone"),
-        late=sum(one.state == "open" and (one.lag.seconds or 0) > late_after for one in each),
+        late=sum(one.state in {"open", "opening"} and (one.lag.seconds or 0) > late_after for one in each),
         left_out=left_out,
         worst=tuple(worst[:LISTED_MAX]),
     )

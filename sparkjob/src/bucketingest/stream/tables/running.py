@@ -20,6 +20,7 @@ from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.spec.fields.tables import PLACEHOLDER
 from bucketingest.spec.job_report import TableReport, TablesReport
+from bucketingest.spec.many_tables import TABLES_MAX
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import JvmFailed, TablesParked
 from bucketingest.stream.report.progress import Progress
@@ -31,7 +32,7 @@ from bucketingest.stream.tables.combined import write_combined
 from bucketingest.stream.tables.gathering import Gathering
 from bucketingest.stream.tables.one_table import JvmGone, OneTable, Shared
 from bucketingest.stream.tables.reporting import report_of, summary
-from bucketingest.stream.tables.shares import TopicOffsets, due, waiting
+from bucketingest.stream.tables.shares import TopicOffsets, due, waiting, went_back
 from bucketingest.stream.tables.topics_look import TopicsLook
 from bucketingest.stream.tables.turns import ServiceTurns
 
@@ -215,9 +216,20 @@ class RunningTables:
             known.now, known.table.is_gone = now, False
             known.table.board.source_ends({(topic, part): end for part, end in now.ends.items()})
         for topic in self._tables.keys() - found.keys():
-            if not self._tables[topic].table.is_gone:
-                log.warning("Kafka has a topic no more; its table stays as it is", extra={"topic": topic})
-            self._tables[topic].table.is_gone = True
+            self._is_gone(topic, self._tables[topic])
+
+    def _is_gone(self, topic: str, known: _Known) -> None:
+        if not known.table.is_gone:
+            log.warning("Kafka has a topic no more; its table stays as it is", extra={"topic": topic})
+        known.table.is_gone = True
+        if known.is_busy or self._turns.is_of(topic):
+            return
+        if known.table.is_known:
+            known.busy = self._pool.submit(known.table.leave)
+        elif len(self._tables) > TABLES_MAX:  # topics may come and go for ever
+            del self._tables[topic]
+            self._board.forget(topic)
+            self._turns.forget(topic)
 
     def _open(self) -> None:
         """Have tables opened whose position is not known, those with the most messages first."""
@@ -237,10 +249,17 @@ class RunningTables:
             if known.table.has_replay:
                 self._start(known, 1)
         wanting = {known.table.topic: known for known in free if known.table.is_known and not known.is_busy}
-        amounts = {topic: known.waiting() for topic, known in wanting.items()}
+        amounts = {topic: known.waiting() or self._went_back(known) for topic, known in wanting.items()}
         ages = {topic: self._age(wanting[topic].table, now) for topic in amounts}
         for topic, share in due(amounts, ages, interval=self._interval, most=self._most).items():
             self._start(wanting[topic], share)
+
+    def _went_back(self, known: _Known) -> int:
+        """1 if the table has to be looked into though nothing waits, else 0."""
+        found = went_back(known.table.position, known.table.topic, known.now, fails_on_loss=self._look.fails_on_loss)
+        if found:
+            known.input_at = forward_seconds()
+        return int(found)
 
     def _close_idle(self) -> None:
         """Close tables that have no input, and open one of them whose table services are due."""
@@ -282,11 +301,11 @@ class RunningTables:
         if not self._has_looked or any(known.is_busy for known in self._tables.values()):
             return False
         parked = [known.table for known in self._tables.values() if known.table.trouble is not None]
-        if any(known.table.is_known and known.waiting() for known in self._tables.values()):
+        if any(known.table.is_known and not known.table.is_gone and known.waiting() for known in self._tables.values()):
             return False
         troubles = [table.trouble for table in parked if table.trouble is not None]
-        if any(trouble.failures < _ONCE_TRIES for trouble in troubles):
-            return False
+        if any(table.trouble.failures < _ONCE_TRIES and not table.is_gone for table in parked if table.trouble):
+            return False  # one whose topic is gone is not tried again
         if troubles:
             said = "; ".join(f"{table.topic}: {each.reason}" for table, each in zip(parked, troubles, strict=True))
             count = f"{len(parked)} of {len(self._tables)} tables are parked"

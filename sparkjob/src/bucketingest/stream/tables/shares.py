@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.stream.topics import batch
 from bucketingest.stream.topics.continuity import offsets_of, without
-from bucketingest.write.instants.source_range import Offsets, SourceRange
+from bucketingest.write.instants.source_range import Offsets, SourceRange, topic_ids
 
 Name = TypeVar("Name")
 _SHARE_FULL: Final = 4
@@ -58,6 +58,16 @@ def waiting(position: SourceRange | None, topic: str, now: TopicOffsets) -> int:
     """How many offsets the table lacks."""
     start = batch.starts(position, _places(topic, now.begins))
     return sum(max(0, end - start[place]) for place, end in _places(topic, now.ends).items())
+
+
+def went_back(position: SourceRange | None, topic: str, now: TopicOffsets, *, fails_on_loss: bool) -> bool:
+    """Whether the table has more than its topic, or another topic has its name: it is looked into though nothing
+    waits, because soon the topic may reach beyond the position with messages that nobody would miss.
+    """
+    if now.id and topic_ids(position).get(topic, now.id) != now.id:
+        return True
+    known = offsets_of(position)
+    return fails_on_loss and any(end < known.get(place, 0) for place, end in _places(topic, now.ends).items())
 
 
 def next_range(

@@ -63,6 +63,10 @@ class ServiceTurns:
         if self._topic == topic:
             self.end()
 
+    def forget(self, topic: str) -> None:
+        """The table is not known any more."""
+        self._last.pop(topic, None)
+
     def is_served(self, table: OneTable) -> bool:
         """Whether the table has had a turn since its last commit, or needs none."""
         return not table.services_due or not self._is_due(table)

@@ -1,0 +1,256 @@
+"""A job of many tables whose topics go, come again, or are cut off, or whose table cannot be opened. Kafka and the
+tables are played.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.spec.job_report import TablesReport
+from bucketingest.spec.reading.load import parse_object
+from bucketingest.stream.errors import TablesParked
+from bucketingest.stream.report.tables_board import TablesBoard
+from bucketingest.stream.tables import one_table, running
+from bucketingest.stream.tables.one_table import OneTable
+from bucketingest.stream.tables.running import RunningTables
+from bucketingest.stream.tables.shares import TopicOffsets
+from bucketingest.write.coordinator_api import MicroBatchOutcome
+from bucketingest.write.instants.source_range import Offsets, SourceRange
+
+Found = dict[str, TopicOffsets]
+MANY = {
+    "apiVersion": "bucketingest.dev/v1alpha1",
+    "kind": "BucketIngest",
+    "metadata": {"name": "lake"},
+    "spec": {
+        "source": {"kafka": {"bootstrapServers": "kafka:9092", "topicPattern": ".*", "maxOffsetsPerTrigger": 1000}},
+        "format": {"type": "json", "schema": "id STRING"},
+        "table": {"path": "s3://lake/{topic}", "recordKey": ["id"]},
+        "tables": {},
+    },
+}
+
+
+class Kafka:
+    """Answers a look with what `topics` has."""
+
+    fails_on_loss = True
+    left_out = 0
+
+    def __init__(self) -> None:
+        self.topics: Found = {}
+        self.looks = 0
+        self.looked: Callable[[int], None] = lambda _: None
+
+    def look(self) -> Found:
+        """Call `looked` with the number of the look before each."""
+        self.looked(self.looks)
+        self.looks += 1
+        return dict(self.topics)
+
+    def newest(self, topic: str) -> Offsets:
+        return {(topic, part): end for part, end in self.topics[topic].ends.items()}
+
+    def close(self) -> None:
+        pass
+
+
+class Written:
+    """What an open table writes with: a micro-batch moves the position, unless it `fails`."""
+
+    services_due = False
+    service_pid = None
+
+    def __init__(self, table: OneTable, opened: Any, fails: Exception | None) -> None:
+        self._table, self._opened, self._fails = table, opened, fails
+        self.stop_requested = threading.Event()
+
+    def __call__(self, batch: Any, _: int) -> None:
+        if self._fails is not None:
+            raise self._fails
+        self._opened.coordinator.position = batch.source_range
+        self._table.board.batch_ended(MicroBatchOutcome("20260101000000000", rows=1))
+
+    def stop_services(self) -> None:
+        pass
+
+
+class Tables:
+    """Opens tables where they ended, or `opening` raises or waits."""
+
+    def __init__(self) -> None:
+        self.positions: dict[str, SourceRange | None] = {}
+        self.fails: Exception | None = None
+        self.opening: Callable[[], object] = lambda: None
+
+    def open(self, table: OneTable) -> None:
+        self.opening()
+        coordinator = SimpleNamespace(position=self.positions.get(table.topic), inflight=None)
+        opened: Any = SimpleNamespace(coordinator=coordinator, replay=None)
+        opened.function = Written(table, opened, self.fails)
+        opened.lease = SimpleNamespace(
+            release=lambda: self.positions.__setitem__(table.topic, opened.coordinator.position)
+        )
+        table._open = opened
+        table.board.started(coordinator.position, 1)
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
+    found = Kafka()
+    monkeypatch.setattr(running, "TopicsLook", lambda *_: found)
+    monkeypatch.setattr(running, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(running, "_POLL_SECONDS", 0.01)
+    return found
+
+
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> Tables:
+    found = Tables()
+
+    def open_it(table: OneTable) -> None:
+        found.open(table)
+
+    monkeypatch.setattr(OneTable, "_open_it", open_it)
+    return found
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch, kafka: Kafka, tables: Tables) -> Iterator[Callable[..., RunningTables]]:
+    del tables
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
+    monkeypatch.setattr(running, "read_ranges", lambda *_: SimpleNamespace(sparkSession=session))
+    made: list[RunningTables] = []
+
+    def make(*topics: str, once: bool = False) -> RunningTables:
+        kafka.topics = {topic: there(10) for topic in topics}
+        made.append(RunningTables(session, parse_object(MANY), once=once, board=TablesBoard(), ended_hosts=()))
+        monkeypatch.setattr(made[-1], "_trigger", 0.0)
+        monkeypatch.setattr(made[-1], "_interval", 0.0)
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.request_stop()
+        assert each.wait(30)
+
+
+def there(end: int, id_: str = "A") -> TopicOffsets:
+    return TopicOffsets(id_, {0: 0}, {0: end})
+
+
+def until(job: RunningTables, holds: Callable[[TablesReport], bool]) -> TablesReport:
+    """Let the job work until this is so of its tables."""
+    for _ in range(500):
+        if holds(job.report()):
+            return job.report()
+        job.wait(0.02)
+    raise AssertionError(job.report())
+
+
+def written(job: RunningTables) -> dict[str, int]:
+    """Micro-batches of each table, which have a row each."""
+    return {each.topic: each.rows for each in job.reports() if each.state == "open"}
+
+
+def test_a_run_that_ends_with_its_input_does_not_wait_for_rows_of_a_topic_that_is_gone(
+    job: Callable[..., RunningTables], kafka: Kafka
+) -> None:
+    made = job("x", "y", once=True)
+    kafka.topics["y"] = there(10_000)
+
+    def goes(_: int) -> None:
+        if written(made).get("y"):
+            kafka.topics.pop("y", None)  # with rows that the table lacks
+
+    kafka.looked = goes
+    assert made.wait(30)
+
+
+def test_a_run_that_ends_with_its_input_names_a_table_that_failed_and_whose_topic_is_gone(
+    job: Callable[..., RunningTables], kafka: Kafka, tables: Tables
+) -> None:
+    tables.fails = ValueError("a row")
+    made = job("x", once=True)
+
+    def goes(_: int) -> None:
+        if made.report().parked:
+            kafka.topics.clear()
+
+    kafka.looked = goes
+    with pytest.raises(TablesParked, match=r"1 of 1 tables are parked: x: .*a row"):
+        made.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [(there(3, "B"), "was deleted and made again"), (there(7), "ends at offset 7")],
+)
+def test_a_topic_that_was_made_again_or_cut_off_parks_its_table_though_nothing_waits(
+    job: Callable[..., RunningTables], kafka: Kafka, now: TopicOffsets, reason: str
+) -> None:
+    made = job("x")
+    until(made, lambda _: written(made).get("x") == 1)
+
+    kafka.topics["x"] = now
+
+    assert reason in (until(made, lambda said: said.parked == 1).worst[0].reason or "")
+
+
+def test_a_table_that_hangs_while_it_opens_is_late(
+    job: Callable[..., RunningTables], tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, offset = threading.Event(), 0.0
+    tables.opening = lambda: goes_on.wait(30)
+    monkeypatch.setattr(one_table, "forward_seconds", lambda: forward_seconds() + offset)
+    made = job("x")
+    until(made, lambda said: said.known == 1)
+    assert made.report().late == 0
+
+    offset = 301.0  # more than health.maxCommitLag
+
+    said = made.report()
+    assert (said.open, said.late, said.worst[0].state) == (0, 1, "opening")
+    assert (said.worst[0].lag.seconds or 0) > 300
+    goes_on.set()
+    until(made, lambda said: said.open == 1 and said.late == 0)
+
+
+def test_the_table_of_a_topic_that_is_gone_is_closed_and_nothing_of_it_waits(
+    job: Callable[..., RunningTables], kafka: Kafka, tables: Tables
+) -> None:
+    made = job("x")
+    until(made, lambda said: said.open == 1)
+
+    def goes(_: int) -> None:
+        kafka.topics = {}
+
+    kafka.looked = goes
+    until(made, lambda said: said.gone == 1 and "x" in tables.positions)
+    until(made, lambda said: said.worst[0].lag.offsets is None)
+    kafka.looked = lambda _: None
+    kafka.topics = {"x": there(12)}
+    until(made, lambda _: written(made).get("x") == 2)
+
+
+def test_topics_that_come_and_go_do_not_let_the_job_grow(
+    job: Callable[..., RunningTables], kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "TABLES_MAX", 3)
+    made = job("t0")
+    for number in range(12):
+        topic = f"t{number}"
+        kafka.topics = {topic: there(10)}
+        until(made, lambda _, topic=topic: written(made).get(topic) == 1)  # type: ignore[misc]
+
+    until(made, lambda said: said.known <= 3)
+
+    board: Any = made._board
+    board.refresh()
+    assert board.snapshot().rows == 12, "what they did still counts"
