@@ -82,12 +82,11 @@ def test_offsets_that_went_back_are_nothing_to_read() -> None:
 def test_a_table_that_has_more_than_its_topic_is_looked_into_unless_loss_is_accepted() -> None:
     position = at('{"orders":{"0":50},"moved":{"0":99}}')
 
-    assert went_back(position, T, there({0: 7}), fails_on_loss=True)
-    assert not went_back(position, T, there({0: 7}), fails_on_loss=False)
-    assert not went_back(position, T, there({0: 50, 1: 3}), fails_on_loss=True)
-    assert not went_back(None, T, there({0: 7}), fails_on_loss=True)
+    assert went_back(position, T, there({0: 7}))
+    assert not went_back(position, T, there({0: 50, 1: 3}))
+    assert not went_back(None, T, there({0: 7}))
 
     known = replace(position, topic_ids='{"orders":"id"}')
-    assert not went_back(known, T, there({0: 50}), fails_on_loss=True)
-    assert not went_back(known, T, TopicOffsets("", {0: 0}, {0: 50}), fails_on_loss=True), "the broker gives none"
-    assert went_back(known, T, TopicOffsets("other", {0: 0}, {0: 70}), fails_on_loss=False)
+    assert not went_back(known, T, there({0: 50}))
+    assert not went_back(known, T, TopicOffsets("", {0: 0}, {0: 50})), "the broker gives none"
+    assert went_back(known, T, TopicOffsets("other", {0: 0}, {0: 70}))

@@ -297,10 +297,12 @@ class OneTable:
         """Raises RangeConflict, SourceDataLost: what follows the position is not there."""
         check_same_topics(position, {self.topic: now.id})
         known = {place: at for place, at in offsets_of(position).items() if place[0] == self.topic}
-        lost = eaten(known, {(self.topic, part): at for part, at in now.begins.items()})
+        lost = None
+        if self._shared.look.fails_on_loss:
+            lost = eaten(known, {(self.topic, part): at for part, at in now.begins.items()})
         if any(now.ends.get(part, at) < at for (_, part), at in known.items()):  # it may be an open transaction
             lost = lost or behind(known, self._shared.look.newest(self.topic))
-        if lost is not None and self._shared.look.fails_on_loss:
+        if lost is not None:
             raise lost
 
     def _batch(self, wanted: SourceRange, ranges: Sequence[TopicRange]) -> TopicBatch:

@@ -256,7 +256,7 @@ class RunningTables:
 
     def _went_back(self, known: _Known) -> int:
         """1 if the table has to be looked into though nothing waits, else 0."""
-        found = went_back(known.table.position, known.table.topic, known.now, fails_on_loss=self._look.fails_on_loss)
+        found = went_back(known.table.position, known.table.topic, known.now)
         if found:
             known.input_at = forward_seconds()
         return int(found)

@@ -60,14 +60,14 @@ def waiting(position: SourceRange | None, topic: str, now: TopicOffsets) -> int:
     return sum(max(0, end - start[place]) for place, end in _places(topic, now.ends).items())
 
 
-def went_back(position: SourceRange | None, topic: str, now: TopicOffsets, *, fails_on_loss: bool) -> bool:
+def went_back(position: SourceRange | None, topic: str, now: TopicOffsets) -> bool:
     """Whether the table has more than its topic, or another topic has its name: it is looked into though nothing
     waits, because soon the topic may reach beyond the position with messages that nobody would miss.
     """
     if now.id and topic_ids(position).get(topic, now.id) != now.id:
         return True
     known = offsets_of(position)
-    return fails_on_loss and any(end < known.get(place, 0) for place, end in _places(topic, now.ends).items())
+    return any(end < known.get(place, 0) for place, end in _places(topic, now.ends).items())
 
 
 def next_range(
