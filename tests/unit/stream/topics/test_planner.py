@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -216,6 +217,13 @@ def test_a_topic_that_went_while_its_first_micro_batch_was_open_is_lost_or_left_
     with pytest.raises(SourceDataLost, match="the topic c was deleted"):
         Plan(Kafka(a=[9]), {("a", 0): 2}, STARTED)
     plan = Plan(Kafka(a=[9]), {("a", 0): 2}, STARTED, fails=False)
+    assert plan.next() == [TopicRange("a", 0, 2, 9)]
+
+
+def test_a_topic_that_was_taken_out_while_its_first_micro_batch_was_open_is_not_lost() -> None:
+    assert STARTED.topic_ids is not None
+    started = replace(STARTED, end=STARTED.end.replace("c", "left"), topic_ids=STARTED.topic_ids.replace("c", "left"))
+    plan = Plan(Kafka(a=[9]), {("a", 0): 2}, started)
     assert plan.next() == [TopicRange("a", 0, 2, 9)]
 
 

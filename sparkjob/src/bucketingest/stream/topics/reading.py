@@ -107,17 +107,20 @@ class TopicsRead:
         )
 
     def _repeatable(self, started: SourceRange) -> SourceRange | None:
-        """The micro-batch, if Kafka still has all of its topics: else what there is now is planned anew."""
+        """The micro-batch, if Kafka still has all of its topics, and the source reads them: else what there is now is
+        planned anew. Raises SourceDataLost.
+        """
         start, ids = kafka_offsets(started.start) or {}, topic_ids(started)
         read = {place[0] for place, end in offsets_of(started).items() if start.get(place) != end}
         gone = read - self._known.keys()
-        if self._fails_on_loss and (lost := deleted(started, tuple(gone))) is not None:
+        missed = tuple(filter(self._brokers.reads, gone))
+        if self._fails_on_loss and (lost := deleted(started, missed)) is not None:
             raise lost
         again = {topic for topic in read - gone if self._ids[topic] not in {"", ids.get(topic, self._ids[topic])}}
         if not gone and not again:
             return started
         log.warning(
-            "topics of the micro-batch that was started are gone, or were made again: it is planned anew",
+            "topics of the micro-batch that was started are no longer read, gone or made again: it is planned anew",
             extra={"topics": ", ".join(sorted(gone | again))},
         )
         return None
