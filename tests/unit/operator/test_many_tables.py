@@ -163,6 +163,7 @@ def test_parked_tables_are_in_the_status_and_the_resource_stays_ready() -> None:
     [
         (tables(), ("True", "AllWritten")),
         (tables(table("a", "open", None, 900), late=1), ("False", "TablesLate")),
+        (tables(table("a", "opening", None, 900), late=1), ("False", "TablesLate")),
         (tables(left_out=3), ("False", "TooManyTopics")),
         (tables(table("a", "gone", None), gone=1), ("True", "AllWritten")),
     ],
@@ -171,6 +172,7 @@ def test_the_condition_says_what_is_wrong(said: TablesReport, expected: tuple[st
     found = condition(reconcile(running(said)), "TablesHealthy")
     assert (found.status, found.reason) == expected
     assert ("1 tables no more" in found.message) is bool(said.gone)
+    assert (": a: late" in found.message) is bool(said.late)
 
 
 def test_a_resource_none_of_whose_tables_can_be_written_is_not_ready_and_is_not_restarted() -> None:
@@ -200,6 +202,14 @@ def test_what_the_status_holds_of_tables_is_bounded_and_times_in_reasons_write_n
     another = Draft(before, 1, NOW)
     another.take_report(report(tables=tables(*(table(f"topic-{n}", reason="refused") for n in range(10)), known=999)))
     assert "refused" in condition_of(another.status()).message
+
+
+def test_the_status_names_another_table_though_only_a_digit_of_its_topic_differs() -> None:
+    draft = Draft(Status(), 1, NOW)
+    draft.take_report(report(tables=tables(table("topic-1"))))
+    again = Draft(draft.status(), 1, NOW + timedelta(seconds=15))
+    again.take_report(report(tables=tables(table("topic-2"))))
+    assert "topic-2" in condition_of(again.status()).message
 
 
 def test_the_operator_reads_the_answer_of_a_driver_whose_tables_all_have_long_reasons() -> None:

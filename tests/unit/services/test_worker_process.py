@@ -79,6 +79,23 @@ def test_a_kept_process_that_was_killed_is_replaced(tmp_path: Path) -> None:
     kept.stop()
 
 
+def test_a_request_does_not_go_to_a_process_that_works_on_one_that_nobody_waits_for(tmp_path: Path) -> None:
+    """As its answer would be taken for that of another table."""
+    properties = tmp_path / "hangs" / ".hoodie" / "hoodie.properties"
+    properties.parent.mkdir(parents=True)
+    os.mkfifo(properties)
+    kept = KeptProcess()
+    hangs = kept.start(Propose(open_storage(str(tmp_path / "hangs")), ALL))
+
+    other = ended(kept.start(Propose(open_storage(str(tmp_path / "missing")), ALL)))
+
+    assert other.pid != hangs.pid
+    with pytest.raises(TableNotFound):
+        other.answer()
+    assert hangs.process.poll() is not None
+    kept.stop()
+
+
 def test_the_memory_of_a_merge_goes_with_its_process(tmp_path: Path) -> None:
     kept, storage = KeptProcess(), open_storage(str(tmp_path))
     merge = ended(kept.start(Execute(storage, Work("20260101000000000", 1, 1, Task.MERGE))))

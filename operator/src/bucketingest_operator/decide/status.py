@@ -323,7 +323,10 @@ def _table(report: TableReport, state: str) -> TableStatus:
 def _same_tables(before: TablesStatus, now: TablesStatus) -> bool:
     """Whether only numbers in reasons differ, such as seconds: that can wait for the next commit's write."""
     one, other = (
-        (each.model_copy(update={"worst": None}), [_DIGITS.sub("", str(table)) for table in each.worst or ()])
+        (
+            each.model_copy(update={"worst": None}),
+            {(table.topic, table.state, _DIGITS.sub("", table.reason or "")) for table in each.worst or ()},
+        )
         for each in (before, now)
     )
     return one == other

@@ -99,6 +99,9 @@ class KeptProcess:
     def start(self, request: Request) -> WorkerProcess:
         """As `WorkerProcess`. One request is out at a time."""
         last, stays = self._last, isinstance(request, Propose | Tidy)
+        if last is not None and not last.has_ended():
+            last.stop()  # nobody waits for its answer, which is not that of this request
+            last = None
         waits = last is not None and last.stays and last.process.poll() is None
         try:
             self._last = WorkerProcess(request, last.process if last is not None and waits else None, stays=stays)

@@ -87,16 +87,20 @@ class Tables:
     def __init__(self) -> None:
         self.positions: dict[str, SourceRange | None] = {}
         self.fails: Exception | None = None
+        self.closing: Exception | None = None
         self.opening: Callable[[], object] = lambda: None
+
+    def release(self, topic: str, position: SourceRange | None) -> None:
+        self.positions[topic] = position
+        if self.closing is not None:
+            raise self.closing
 
     def open(self, table: OneTable) -> None:
         self.opening()
         coordinator = SimpleNamespace(position=self.positions.get(table.topic), inflight=None)
         opened: Any = SimpleNamespace(coordinator=coordinator, replay=None)
         opened.function = Written(table, opened, self.fails)
-        opened.lease = SimpleNamespace(
-            release=lambda: self.positions.__setitem__(table.topic, opened.coordinator.position)
-        )
+        opened.lease = SimpleNamespace(release=lambda: self.release(table.topic, opened.coordinator.position))
         table._open = opened
         table.board.started(coordinator.position, 1)
 
@@ -237,6 +241,19 @@ def test_the_table_of_a_topic_that_is_gone_is_closed_and_nothing_of_it_waits(
     kafka.looked = lambda _: None
     kafka.topics = {"x": there(12)}
     until(made, lambda _: written(made).get("x") == 2)
+
+
+def test_a_table_that_cannot_be_closed_keeps_no_other_from_that(
+    job: Callable[..., RunningTables], tables: Tables
+) -> None:
+    made = job("x", "y")
+    until(made, lambda said: said.open == 2)
+    tables.closing = ValueError("it is broken")
+
+    made.request_stop()
+
+    assert made.wait(30)
+    assert tables.positions.keys() == {"x", "y"}
 
 
 def test_topics_that_come_and_go_do_not_let_the_job_grow(

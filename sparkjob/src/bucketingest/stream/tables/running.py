@@ -16,7 +16,6 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.spec.fields.tables import PLACEHOLDER
 from bucketingest.spec.job_report import TableReport, TablesReport
@@ -324,7 +323,7 @@ class RunningTables:
         for future in closing:
             try:
                 future.result()
-            except (BucketIngestError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - it is of no matter to the other tables
                 log.warning("a table could not be closed", extra={"reason": str(error)})
         self._shared.services.stop()
         self._pool.shutdown(wait=False)
