@@ -16,7 +16,7 @@ from bucketingest.spec.job_report import TablesReport
 from bucketingest.spec.reading.load import parse_object
 from bucketingest.stream.errors import TablesParked
 from bucketingest.stream.report.tables_board import TablesBoard
-from bucketingest.stream.tables import one_table, running
+from bucketingest.stream.tables import one_table, running, turns
 from bucketingest.stream.tables.one_table import OneTable
 from bucketingest.stream.tables.running import RunningTables
 from bucketingest.stream.tables.shares import TopicOffsets
@@ -64,11 +64,10 @@ class Kafka:
 class Written:
     """What an open table writes with: a micro-batch moves the position, unless it `fails`."""
 
-    services_due = False
-    service_pid = None
-
-    def __init__(self, table: OneTable, opened: Any, fails: Exception | None) -> None:
-        self._table, self._opened, self._fails = table, opened, fails
+    def __init__(self, table: OneTable, opened: Any, tables: Tables) -> None:
+        self._table, self._opened, self._tables = table, opened, tables
+        self._fails = tables.fails
+        self.busy, self._is_served = threading.Lock(), False
         self.stop_requested = threading.Event()
 
     def __call__(self, batch: Any, _: int) -> None:
@@ -76,6 +75,17 @@ class Written:
             raise self._fails
         self._opened.coordinator.position = batch.source_range
         self._table.board.batch_ended(MicroBatchOutcome("20260101000000000", rows=1))
+
+    @property
+    def services_due(self) -> bool:
+        return self._tables.services_due and not self._is_served
+
+    @property
+    def service_pid(self) -> int | None:
+        return None if self._is_served else 1
+
+    def serve_table(self) -> None:
+        self._is_served = self._tables.services_end
 
     def stop_services(self) -> None:
         pass
@@ -88,6 +98,7 @@ class Tables:
         self.positions: dict[str, SourceRange | None] = {}
         self.fails: Exception | None = None
         self.closing: Exception | None = None
+        self.services_due, self.services_end = False, False
         self.opening: Callable[[], object] = lambda: None
 
     def release(self, topic: str, position: SourceRange | None) -> None:
@@ -99,7 +110,7 @@ class Tables:
         self.opening()
         coordinator = SimpleNamespace(position=self.positions.get(table.topic), inflight=None)
         opened: Any = SimpleNamespace(coordinator=coordinator, replay=None)
-        opened.function = Written(table, opened, self.fails)
+        opened.function = Written(table, opened, self)
         opened.lease = SimpleNamespace(release=lambda: self.release(table.topic, opened.coordinator.position))
         table._open = opened
         table.board.started(coordinator.position, 1)
@@ -254,6 +265,39 @@ def test_a_table_that_cannot_be_closed_keeps_no_other_from_that(
 
     assert made.wait(30)
     assert tables.positions.keys() == {"x", "y"}
+
+
+def test_few_idle_tables_are_open_at_a_time_for_their_table_services(
+    job: Callable[..., RunningTables], kafka: Kafka, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_IDLE_SECONDS", 0.0)
+    made = job(*(f"t{number}" for number in range(30)))
+
+    def are_open() -> int:
+        return sum(known.table.is_open for known in made._tables.values())
+
+    until(made, lambda said: said.open == 30 and len(tables.positions) == 30)
+    tables.services_due = True  # from now on each that is opened waits for its turn
+    until(made, lambda _: are_open() >= 3)
+
+    looks = kafka.looks
+    until(made, lambda _: kafka.looks > looks + 30)
+
+    assert are_open() <= 8
+
+
+def test_an_idle_table_is_closed_again_when_its_table_services_had_their_turn(
+    job: Callable[..., RunningTables], tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "REST_SECONDS", 0.0)
+    made = job("x", "y", "z")
+    until(made, lambda _: len(tables.positions) == 3)
+
+    tables.services_due = tables.services_end = True
+
+    until(made, lambda _: len(made._turns._last) == 3)
+    until(made, lambda _: not any(known.table.is_open for known in made._tables.values()))
 
 
 def test_topics_that_come_and_go_do_not_let_the_job_grow(

@@ -50,6 +50,8 @@ _IDLE_SECONDS: Final = 300.0
 """A table without input for so long is closed."""
 _AWAKE_SECONDS: Final = 60.0
 """So long an idle table that was opened for its table services waits for them."""
+_AWAKE_MAX: Final = 8
+"""Idle tables that are open for that at a time: one has its turn, the next ones wait for theirs."""
 _ONCE_TRIES: Final = 3
 """A run that ends with its input gives a table up after so many failures."""
 
@@ -63,6 +65,8 @@ class _Known:
     """When it became busy with a micro-batch."""
     input_at: float = field(default_factory=forward_seconds)
     """When it had input last."""
+    is_awake: bool = False
+    """Whether it was idle, and is open for its table services."""
 
     @property
     def is_busy(self) -> bool:
@@ -71,7 +75,7 @@ class _Known:
     def waiting(self) -> int:
         found = waiting(self.table.position, self.table.topic, self.now)
         if found:
-            self.input_at = forward_seconds()
+            self.input_at, self.is_awake = forward_seconds(), False
         return found
 
     def messages(self) -> int:
@@ -265,13 +269,15 @@ class RunningTables:
         now = forward_seconds()
         free = [known for known in self._tables.values() if not known.is_busy]
         for known in free:
-            if self._turns.is_of(known.table.topic):
-                continue
-            if known.table.is_open and now - known.input_at >= _IDLE_SECONDS and self._turns.is_served(known.table):
+            had_turn = known.is_awake and not self._turns.is_due_again(known.table)
+            is_idle = had_turn or (now - known.input_at >= _IDLE_SECONDS and self._turns.is_served(known.table))
+            if is_idle and known.table.is_open and not self._turns.is_of(known.table.topic):
                 known.busy = self._pool.submit(known.table.rest)
         idle = (known for known in free if known.table.is_idle and not known.table.is_gone)
-        if (due_again := next((known for known in idle if self._turns.is_due_again(known.table)), None)) is not None:
-            due_again.input_at = now - _IDLE_SECONDS + _AWAKE_SECONDS
+        awake = sum(known.is_awake and (known.is_busy or known.table.is_open) for known in self._tables.values())
+        due_again = next((known for known in idle if self._turns.is_due_again(known.table)), None)
+        if due_again is not None and awake < _AWAKE_MAX:
+            due_again.input_at, due_again.is_awake = now - _IDLE_SECONDS + _AWAKE_SECONDS, True
             due_again.busy = self._pool.submit(due_again.table.wake)
 
     def _may_go(self, table: OneTable, now: float) -> bool:
