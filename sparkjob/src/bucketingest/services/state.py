@@ -114,9 +114,12 @@ def together(each: Sequence[ServicesState]) -> ServicesState | None:
     backlog = LogBacklog(sum(one.log_files for one in logs), sum(one.size for one in logs), oldest) if logs else None
     small = [one.small_groups for one in each if one.small_groups is not None]
     newest = max(each, key=lambda one: one.last_compaction or "")
+    placed = next((one for one in each if one.home is not None or one.why is None), each[0])  # else all are left
     return replace(
         max(each, key=lambda one: (one.failing, one.failures)),
         **{name: sum(getattr(one, name) for one in each) for name in _COUNTS},
+        home=placed.home,
+        why=placed.why,
         backlog=backlog,
         compacting=min((one.compacting for one in each if one.compacting), default=None),
         last_compaction=newest.last_compaction,

@@ -5,7 +5,8 @@ from typing import Any
 
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.services.compaction.propose import LogBacklog
-from bucketingest.services.state import ServicesState
+from bucketingest.services.placement import Home
+from bucketingest.services.state import ServicesState, together
 from bucketingest.spec.job_report import DamagedFile, Pin, TablesReport
 from bucketingest.stream.report.progress import Phase
 from bucketingest.stream.report.tables_board import TablesBoard
@@ -125,3 +126,15 @@ def test_totals_of_table_services_go_on_when_a_table_is_opened_again() -> None:
     now = ServicesState(compactions=1).after(before)
     assert (now.compactions, now.failures, now.failing, now.backlog, now.pins) == (5, 2, 0, None, ())
     assert ServicesState(compactions=1).after(None).compactions == 1
+
+
+def test_table_services_are_left_to_another_writer_only_if_those_of_all_tables_are() -> None:
+    left, own = ServicesState(why="Hudi compacts"), ServicesState(home=Home.INLINE, why="it is small")
+    for each, expected in (
+        ((left, left), (None, "Hudi compacts")),
+        ((left, own), (Home.INLINE, "it is small")),
+        ((left, ServicesState()), (None, None)),
+    ):
+        found = together(each)
+        assert found is not None
+        assert (found.home, found.why) == expected
