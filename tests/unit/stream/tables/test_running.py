@@ -42,17 +42,18 @@ class Kafka:
 
     fails_on_loss = True
     left_out = 0
+    is_away = False
 
     def __init__(self) -> None:
         self.topics: Found = {}
         self.looks = 0
         self.looked: Callable[[int], None] = lambda _: None
 
-    def look(self) -> Found:
+    def look(self) -> Found | None:
         """Call `looked` with the number of the look before each."""
         self.looked(self.looks)
         self.looks += 1
-        return dict(self.topics)
+        return None if self.is_away else dict(self.topics)
 
     def newest(self, topic: str) -> Offsets:
         return {(topic, part): end for part, end in self.topics[topic].ends.items()}
@@ -66,13 +67,12 @@ class Written:
 
     def __init__(self, table: OneTable, opened: Any, tables: Tables) -> None:
         self._table, self._opened, self._tables = table, opened, tables
-        self._fails = tables.fails
         self.busy, self._is_served = threading.Lock(), False
         self.stop_requested = threading.Event()
 
     def __call__(self, batch: Any, _: int) -> None:
-        if self._fails is not None:
-            raise self._fails
+        if self._tables.fails is not None:
+            raise self._tables.fails
         self._opened.coordinator.position = batch.source_range
         self._table.board.batch_ended(MicroBatchOutcome("20260101000000000", rows=1))
 
@@ -216,6 +216,27 @@ def test_a_topic_that_was_made_again_or_cut_off_parks_its_table_though_nothing_w
     kafka.topics["x"] = now
 
     assert reason in (until(made, lambda said: said.parked == 1).worst[0].reason or "")
+
+
+def test_while_kafka_does_not_answer_tables_wait_and_are_not_parked(
+    job: Callable[..., RunningTables], kafka: Kafka, tables: Tables
+) -> None:
+    made = job("x")
+    kafka.topics["x"] = there(20_000)
+
+    def goes(_: int) -> None:
+        if written(made).get("x") and not made._tables["x"].is_busy:
+            kafka.is_away, tables.fails = True, ValueError("Kafka is away")
+
+    kafka.looked = goes
+    until(made, lambda _: kafka.is_away)
+    looks = kafka.looks
+    until(made, lambda _: kafka.looks > looks + 30)
+    assert made.report().parked == 0
+
+    kafka.looked = lambda _: None
+    kafka.is_away, tables.fails = False, None
+    until(made, lambda _: written(made).get("x") == 20)
 
 
 def test_a_table_that_hangs_while_it_opens_is_late(

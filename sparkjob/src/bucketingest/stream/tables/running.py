@@ -132,7 +132,7 @@ class RunningTables:
         self._turns = ServiceTurns()
         self._pool = ThreadPoolExecutor(_THREADS, "table")
         self._next_look = forward_seconds()
-        self._has_looked = False
+        self._has_looked = self._answers = False
         self._has_ended = False
         board.report, board.each = self.report, self.reports
         self._gathering.start()
@@ -197,7 +197,8 @@ class RunningTables:
             return not any(known.is_busy for known in self._tables.values())
         if forward_seconds() >= self._next_look:
             self._look_now()
-            self._plan()
+            if self._answers:
+                self._plan()
             self._close_idle()
         self._open()
         self._serve()
@@ -206,6 +207,7 @@ class RunningTables:
     def _look_now(self) -> None:
         found = self._look.look()
         self._next_look = forward_seconds() + self._trigger
+        self._answers = found is not None
         if found is None:
             return
         self._has_looked = True
@@ -282,7 +284,7 @@ class RunningTables:
 
     def _may_go(self, table: OneTable, now: float) -> bool:
         trouble = table.trouble
-        return not table.is_gone and (trouble is None or now >= trouble.again_at)
+        return not table.is_gone and (trouble is None or (self._answers and now >= trouble.again_at))
 
     def _age(self, table: OneTable, now: float) -> float:
         return float("inf") if self._once or table.written_at is None else now - table.written_at
