@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from bucketingest_operator.decision_log import decode_observation, encode_plan
 from devcluster.cluster import EmbeddedCluster
 from devcluster.instance import instance
 from devcluster.node import machine
-from support.cluster.kube import Kube
+from support.cluster.kube import Kube, wait_for
 from support.operator.played import PlayedNode
 from support.operator.process import OperatorProcess
 from support.operator.scene import POD_SECURITY, Scene
@@ -36,11 +37,18 @@ def kube() -> Iterator[Kube]:
     cluster.up(with_node=False)
     kube = Kube(cluster.kubeconfig)
     kube.kubectl("apply", "--server-side", "-f", str(CRD))
-    kube.kubectl("wait", "--for=condition=Established", "crd/bucketingests.bucketingest.dev", "--timeout=30s")
+    # `kubectl wait` fails on an object whose conditions are still null.
+    wait_for(lambda: "Established=True" in conditions_of_definition(kube), within=60, description="the definition")
     PlayedNode(cluster.kubeconfig).appear()
     yield kube
     if not was_up:
         cluster.down()
+
+
+def conditions_of_definition(kube: Kube) -> list[str]:
+    """As `Type=Status`."""
+    found = json.loads(kube.kubectl("get", "crd/bucketingests.bucketingest.dev", "-o", "json"))
+    return [f"{each['type']}={each['status']}" for each in found.get("status", {}).get("conditions") or ()]
 
 
 @pytest.fixture

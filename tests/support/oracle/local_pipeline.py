@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import Storage, open_storage
-from bucketingest.write.errors import InstantAborted, PositionLost
+from bucketingest.write.errors import ColumnsChanged, InstantAborted, PositionLost
 from support.oracle.expected import ExpectedTable, MergeRules
 from support.tables.table_runs import Attempt, TestTable, offsets
 from support.tables.write_plans import write
@@ -65,12 +65,14 @@ class LocalPipeline:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Write the micro-batches that the table does not have, starting again when the position is lost."""
+        """Write the micro-batches that the table does not have, starting again when the position is lost, or when
+        another writer has added columns.
+        """
         for _ in range(TRIES_MAX):
             try:
                 while (number := self._number_of_next()) < len(self._batches):
                     self._write(number, self._batches[number])
-            except PositionLost:
+            except (PositionLost, ColumnsChanged):
                 self.restarts += 1
                 self.start()
             else:

@@ -54,8 +54,8 @@ class LogFilesLeft(WriteError):
 
 
 class ColumnsChanged(WriteError):
-    """Another writer changed the table's columns in a way that no reader bridges between its log files and ours. Open
-    the table again: that merges them, and our next log files have its columns.
+    """Another writer added or widened columns: our log files have to have them, and some readers bridge no such change.
+    Open the table again: that merges log files where they must be, and our next ones have its columns.
     """
 
 

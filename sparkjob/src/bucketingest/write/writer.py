@@ -180,7 +180,8 @@ class Writer:
 
         Raises SchemaError before anything is written. Raises RowsRejected if a row has no key or cannot be placed:
         the instant is rolled back. Raises LeaseLost, PositionLost and InstantAborted if another writer took the table
-        or rolled the instant back, PositionLost after an error, and what storage raises.
+        or rolled the instant back, ColumnsChanged if it added columns, PositionLost after an error, and what storage
+        raises.
         """
         number, position = self.position, self._coordinator.position
         prepared = fitted(rows, self._opened.row_schema, self._given.deleted)

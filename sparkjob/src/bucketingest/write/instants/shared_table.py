@@ -179,7 +179,9 @@ class SharedTable:
             raise UnsupportedTable(self._storage.url, [f"schema: {reason}" for reason in comparison.reasons])
         more = compare_schemas(self._input_schema, comparison.schema)
         if changed := (*more.added, *more.widened):  # hudi-rs takes what a newer block lacks from an older row
-            raise ColumnsChanged(f"{self._storage.url}: another writer added or widened {', '.join(changed)}")
+            raise ColumnsChanged(
+                f"{self._storage.url}: another writer added or widened {', '.join(changed)}; open it again"
+            )
         self.schema = comparison.schema if saw_all else joined(comparison.schema, self.schema)
 
     def with_columns_of(self, begun: Instant) -> AvroSchema | None:
