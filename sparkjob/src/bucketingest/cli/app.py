@@ -14,6 +14,7 @@ from bucketingest.cli.exit_code_of_error import exit_code_table
 from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
 from bucketingest.cli.query.commands import query
+from bucketingest.cli.retry import retry
 from bucketingest.cli.services import commands as services
 from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl, TopicOption
 from bucketingest.exit_codes import ExitCode
@@ -259,6 +260,7 @@ for command in (
     services.sync,
     query,
     audit,
+    retry,
 ):
     app.command()(command)
 app.command(hidden=True)(services.compact_round)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rich.console import Console
 from rich.live import Live
@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 
 _REFRESH_SECONDS: Final = 0.5
 
+T = TypeVar("T")
 StopWhen = Callable[["Progress"], bool]
 """Called twice a second; True stops the ingestion as the first Ctrl-C does."""
 
@@ -53,7 +54,8 @@ def run_file(file: Path, options: RunOptions) -> None:
         if resource.spec.suspend:
             log.info("spec.suspend is true: nothing is run", extra={"pipeline": resource.pipeline})
             return
-        _run(resource, job)
+        progress = in_spark(resource, job, lambda session, board: _ingest(session, board, resource, job))
+        _log_end(resource, progress)
 
 
 def run_resource(resource: BucketIngest, *, stop_when: StopWhen, listen: Address | None = None) -> Progress:
@@ -63,10 +65,15 @@ def run_resource(resource: BucketIngest, *, stop_when: StopWhen, listen: Address
     """
     job = Job(RunOptions(listen=listen))
     with job.ending():
-        return _run(resource, job, stop_when)
+        progress = in_spark(resource, job, lambda session, board: _ingest(session, board, resource, job, stop_when))
+        _log_end(resource, progress)
+        return progress
 
 
-def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) -> Progress:
+def in_spark(resource: BucketIngest, job: Job, work: Callable[[SparkSession, ProgressBoard], T]) -> T:
+    """Do some work in a Spark of the resource's, and end what was started. Raises MissingDependency, JvmFailed, and
+    what the work does.
+    """
     try:
         from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -99,8 +106,7 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
                 job.signals.install()
             log.info("Spark has started", extra={"pipeline": resource.pipeline})
             warm_up(session)
-            running = _started(session, resource, job.options, board)
-            progress = _watch(resource, running, job, stop_when)
+            result = work(session, board)
             job.succeeded()
         except Exception as error:  # the first caller sees that the JVM is gone
             if not isinstance(error, JvmFailed | Py4JError | ConnectionError) and not got_no_answer(error):
@@ -121,8 +127,21 @@ def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) ->
             if ends_with_us:
                 _stop_session()
                 stop_jvm()
+    return result
+
+
+def _log_end(resource: BucketIngest, progress: Progress) -> None:
     log.info("stopped", extra={"pipeline": resource.pipeline, "batches": progress.batches, "rows": progress.rows})
-    return progress
+
+
+def _ingest(
+    session: SparkSession,
+    board: ProgressBoard,
+    resource: BucketIngest,
+    job: Job,
+    stop_when: StopWhen | None = None,
+) -> Progress:
+    return _watch(resource, _started(session, resource, job.options, board), job, stop_when)
 
 
 def _started(session: SparkSession, resource: BucketIngest, options: RunOptions, board: ProgressBoard) -> Running:

@@ -18,7 +18,6 @@ from bucketingest.decode.kafka.message import OFFSET
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.registry.errors import GaveWay
 from bucketingest.services.inline import InlineServices
-from bucketingest.storage import path_room
 from bucketingest.stream.errors import QueryFailed
 from bucketingest.stream.files.log import FileBatch
 from bucketingest.stream.files.writing import FilesWriter
@@ -259,7 +258,9 @@ class MicroBatchFunction:
 
     def _write(self, rows: Rows, assignment: Assignment, source_range: SourceRange) -> Sequence[WriteStatus]:
         self.board.batch_started(assignment.instant_time, source_range)
-        statuses = self._written(rows, self._plan(assignment), len(kafka_offsets(source_range.end) or ()))
+        statuses = self._written(
+            rows, self._pipeline.plan(self._opened, assignment, self._tasks), len(kafka_offsets(source_range.end) or ())
+        )
         if isinstance(self._positions, ConfirmedPositions):
             self._positions.confirm(source_range)
         self.board.written(statuses)
@@ -321,26 +322,6 @@ class MicroBatchFunction:
         if observation.get["bad"]:
             statuses += write_letters(decoded.bad(), plan)
         return statuses
-
-    def _plan(self, assignment: Assignment) -> WritePlan:
-        return WritePlan(
-            table_url=self._pipeline.table_url,
-            dead_letters_url=self._pipeline.dead_letters_url,
-            storage_options=self._pipeline.storage_options,
-            pipeline=self._pipeline.name,
-            instant_time=assignment.instant_time,
-            sequence=assignment.sequence,
-            schema=self._opened.row_schema,
-            block_schema_json=self._opened.block_schema_json,
-            rules=self._opened.rules,
-            log_block=self._opened.log_block,
-            memory_bytes=self._pipeline.memory_bytes,
-            tasks=self._tasks,
-            file_ids=assignment.file_ids,
-            partitions=assignment.partitions,
-            made_at=assignment.made_at,
-            room=path_room(self._pipeline.table_url),
-        )
 
     def _report(self, source_range: SourceRange, outcome: MicroBatchOutcome) -> None:
         self.board.batch_ended(outcome)

@@ -63,7 +63,7 @@ from bucketingest.stream.topic_reading import MESSAGES_HERE, TopicReading
 from bucketingest.stream.topics.reading import TopicsRead
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.instants.commit_content import read_as_of
-from bucketingest.write.open_table import check_definition, open_table
+from bucketingest.write.open_table import OpenTable, check_definition, open_table
 
 log = logging.getLogger(__name__)
 
@@ -302,24 +302,7 @@ def opened_for(
     reads Kafka with a client of tasks. `serves`: starts the process of table services. Raises as `open_table`.
     """
     rows, pipeline, shape = given.rows, given.pipeline, given.shape
-    tasks = pipeline.write_tasks or rows.sparkSession.sparkContext.defaultParallelism
-    opens = partial(
-        open_table,
-        storage,
-        pipeline.definition,
-        has_deletes=pipeline.delete_when is not None,
-        log_block=pipeline.log_block,
-        evolution=pipeline.evolution,
-        drop_metadata_table=drop_of(storage, pipeline, lease),
-        lock=lambda: lock_of(storage, pipeline, lease).held(),
-        check_lease=lambda: lease.check(LEASE_MARGIN),
-    )
-
-    def merge_logs(columns: pa.Schema) -> None:
-        before = opens(columns)
-        HeldTable.of(pipeline, before, lease, board).merge_logs(before, tasks=tasks)
-
-    opened = replace(opens(shape.schema(rows), merge_logs=merge_logs), read_as=given.read_as)
+    opened, held, tasks = open_held(given, storage, lease, board)
     way = shape.way()
     log.info("%s", way, extra={"pipeline": pipeline.name})
     reading = shape.reading(rows)
@@ -327,8 +310,6 @@ def opened_for(
     if reading is not None:
         log.info("%s", reading, extra={"pipeline": pipeline.name})
     work = _work(rows, pipeline, way)
-    held = HeldTable.of(pipeline, opened, lease, board)
-    held.clustering().start()  # before anything is written: an earlier process may have decided a clustering
     coordinator = held.coordinator(opened, tasks=tasks, work=work, repeatable=shape.is_repeatable(rows))
     lease.set_epoch(coordinator.epoch)
     function = MicroBatchFunction(
@@ -348,6 +329,36 @@ def opened_for(
         may_serve=may_serve,
     )
     return coordinator, function
+
+
+def open_held(
+    given: Input, storage: Storage, lease: TableLease, board: ProgressBoard
+) -> tuple[OpenTable, HeldTable, int]:
+    """The table, opened for the input's columns, what guards its changes, and the number of write tasks. Raises as
+    `open_table`.
+    """
+    pipeline = given.pipeline
+    tasks = pipeline.write_tasks or given.rows.sparkSession.sparkContext.defaultParallelism
+    opens = partial(
+        open_table,
+        storage,
+        pipeline.definition,
+        has_deletes=pipeline.delete_when is not None,
+        log_block=pipeline.log_block,
+        evolution=pipeline.evolution,
+        drop_metadata_table=drop_of(storage, pipeline, lease),
+        lock=lambda: lock_of(storage, pipeline, lease).held(),
+        check_lease=lambda: lease.check(LEASE_MARGIN),
+    )
+
+    def merge_logs(columns: pa.Schema) -> None:
+        before = opens(columns)
+        HeldTable.of(pipeline, before, lease, board).merge_logs(before, tasks=tasks)
+
+    opened = replace(opens(given.shape.schema(given.rows), merge_logs=merge_logs), read_as=given.read_as)
+    held = HeldTable.of(pipeline, opened, lease, board)
+    held.clustering().start()  # before anything is written: an earlier process may have decided a clustering
+    return opened, held, tasks
 
 
 def _work(rows: DataFrame, pipeline: Pipeline, way: Way) -> str:

@@ -23,8 +23,11 @@ from bucketingest.services.placement import ServicesPolicy
 from bucketingest.spec.fields.spark import Spark
 from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE, Index
 from bucketingest.spec.model import BucketIngest, BucketIngestSpec
-from bucketingest.storage import Storage, open_storage
+from bucketingest.storage import Storage, open_storage, path_room
 from bucketingest.stream.checkpoint.beginning import beginning_of
+from bucketingest.write.coordinator_api import Assignment
+from bucketingest.write.open_table import OpenTable
+from bucketingest.write.plan import WritePlan
 
 SHORT_INTERVAL: Final = timedelta(seconds=1)
 
@@ -106,6 +109,27 @@ class Pipeline:
         """The directory of Spark's checkpoint, or one below it."""
         local = "://" not in self.checkpoint_url or self.checkpoint_url.startswith("file:")
         return open_storage(self.checkpoint_directory(directory), None if local else self.storage_options)
+
+    def plan(self, opened: OpenTable, assignment: Assignment, tasks: int) -> WritePlan:
+        """What the write tasks of a micro-batch are given."""
+        return WritePlan(
+            table_url=self.table_url,
+            dead_letters_url=self.dead_letters_url,
+            storage_options=self.storage_options,
+            pipeline=self.name,
+            instant_time=assignment.instant_time,
+            sequence=assignment.sequence,
+            schema=opened.row_schema,
+            block_schema_json=opened.block_schema_json,
+            rules=opened.rules,
+            log_block=opened.log_block,
+            memory_bytes=self.memory_bytes,
+            tasks=tasks,
+            file_ids=assignment.file_ids,
+            partitions=assignment.partitions,
+            made_at=assignment.made_at,
+            room=path_room(self.table_url),
+        )
 
     @classmethod
     def of(cls, resource: BucketIngest) -> Self:

@@ -131,7 +131,8 @@ class InstantCoordinator:
         return start
 
     def run(self, source_range: SourceRange, write_rows: WriteRows) -> MicroBatchOutcome:
-        """Write the rows of a micro-batch, and commit the instant if it is due; do nothing if the table has the rows.
+        """Write the rows of a micro-batch, and commit the instant if it is due; do nothing if the table has the rows,
+        unless they are written `again`.
 
         Raises RangeConflict, RowsRejected, FencedOut, InstantAborted, PositionLost, ConflictingAttempt,
         IncompleteReport, and what lease, storage and tasks raise. An instant whose tasks failed stays open: the same
@@ -139,7 +140,7 @@ class InstantCoordinator:
         """
         if not self._settled:  # a run failed midway: only the storage knows what it left
             self._recover()
-        if self._relate(source_range) is Relation.DONE:
+        if self._relate(source_range) is Relation.DONE and source_range.again is None:
             log.info(
                 "skipped, the table has this range", extra={"batch": source_range.batch_id, "end": source_range.end}
             )

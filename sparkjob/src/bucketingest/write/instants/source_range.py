@@ -48,6 +48,10 @@ class SourceRange:
     """kind kafka: JSON of topic → the id that Kafka gave it. A topic that was deleted and made again under its name has
     another one, and other rows at the same offsets. Topics are missing whose broker gives none.
     """
+    again: str | None = None
+    """kind kafka: JSON of the offsets from which keys of dead letters were read again, in a micro-batch that starts and
+    ends at the position.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """For intents, the ledger and the commit's extra metadata."""
@@ -62,12 +66,14 @@ class SourceRange:
             record["timestampMs"] = self.timestamp_ms
         if self.topic_ids is not None:
             record["topicIds"] = json.loads(self.topic_ids)
+        if self.again is not None:
+            record["again"] = json.loads(self.again)
         return record
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
         """The range that `to_json` described."""
-        start, ids = record["start"], record.get("topicIds")
+        start, ids, again = record["start"], record.get("topicIds"), record.get("again")
         return cls(
             kind=record["kind"],
             start=None if start is None else canonical_json(start),
@@ -76,6 +82,7 @@ class SourceRange:
             batch_id=record["batchId"],
             timestamp_ms=record.get("timestampMs"),
             topic_ids=None if ids is None else canonical_json(ids),
+            again=None if again is None else canonical_json(again),
         )
 
     def same_rows_as(self, other: SourceRange) -> bool:
