@@ -53,7 +53,7 @@ _ROUNDS_MAX: Final = 3
 """How often a micro-batch is written, each time in a new instant, before the query fails."""
 
 
-_NOT_IN_ORDER: Final = (
+NOT_IN_ORDER: Final = (
     "the source's table was truncated (op t), and its topic has several partitions: nothing says which of their "
     "messages are older. Give the topic one partition, or set format.envelope.truncate to deadLetter"
 )
@@ -273,7 +273,7 @@ class MicroBatchFunction:
             except TruncatedAt as found:  # before anything was written
                 assert not isinstance(rows, FileBatch), "files have no events"
                 if partitions > 1:
-                    raise QueryFailed(_NOT_IN_ORDER, SourceTruncated.__name__) from found
+                    raise QueryFailed(NOT_IN_ORDER, SourceTruncated.__name__) from found
                 log.warning("the source was truncated: all older rows are deleted", extra={"offset": found.offset})
                 rows = _frame(rows).where(F.col(OFFSET) > found.offset)
                 files = slices_to_empty(self._opened.storage, plan.instant_time, plan.sequence)

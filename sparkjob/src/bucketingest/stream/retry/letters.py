@@ -28,7 +28,8 @@ from bucketingest.write.rows.dead_letters import dead_letter_file
 log = logging.getLogger(__name__)
 
 LETTERS_MAX: Final = 100_000
-"""Letters after which a round takes no further file. A file has at most 16 MiB of them."""
+BYTES_MAX: Final = 128 * 1024**2
+"""After so many letters that are asked for, or bytes, a round takes no further file. A file has about 16 MiB."""
 _RETRIED: Final = ".retried"
 
 Place: TypeAlias = tuple[str, int, int]
@@ -73,15 +74,15 @@ class LetterFile:
 def rounds(storage: Storage, asked: Asked) -> Iterator[list[LetterFile]]:
     """The files with letters that are asked for, oldest first, some at a time."""
     found: list[LetterFile] = []
-    count = 0
+    count = size = 0
     for name in sorted(info.path for info in storage.list_level("").objects if info.path.endswith(".parquet")):
         letters = pq.read_table(io.BytesIO(storage.get(name)))
         if (wanted := asked.mask(letters)).any():
             found.append(LetterFile(name, letters, wanted))
-            count += int(wanted.sum())
-        if count >= LETTERS_MAX:
+            count, size = count + int(wanted.sum()), size + letters.nbytes
+        if count >= LETTERS_MAX or size >= BYTES_MAX:
             yield found
-            found, count = [], 0
+            found, count, size = [], 0, 0
     if found:
         yield found
 

@@ -8,7 +8,9 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from bucketingest.decode.debezium.events import TruncatedAt
 from bucketingest.decode.kafka.client_options import Client
+from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import read
 from bucketingest.decode.sql.nodes import RowsInDoubt
@@ -17,13 +19,15 @@ from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.spec.model import BucketIngest, KafkaSource
 from bucketingest.storage import open_storage
-from bucketingest.stream.errors import StreamError
+from bucketingest.stream.errors import SourceUnreachable, StreamError
+from bucketingest.stream.foreach_batch import NOT_IN_ORDER
 from bucketingest.stream.growth import first_taken
 from bucketingest.stream.ingestion import Input, checked, inputs_of, open_held
 from bucketingest.stream.micro_batch import LeftToSpark, write_ranges
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.retry.letters import Asked, put_back
 from bucketingest.stream.retry.rounds import Outcome, Retry, Topics
+from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.sources import read_ranges, read_source
 from bucketingest.stream.spark.session import prepared
@@ -65,6 +69,14 @@ def retry_resource(session: SparkSession, resource: BucketIngest, asked: Asked, 
             return first_taken(chain([lambda: given], inputs.versions), opened).run(asked, dry_run=dry_run)
         except (RowsInDoubt, LeftToSpark) as doubt:
             raise RetryRefused(f"transform.sql needs Spark for some of these rows: {doubt}. {_BY_HAND}") from doubt
+        except TruncatedAt as found:
+            raise RetryRefused(f"{NOT_IN_ORDER}. Or retry only letters that came later (--since)") from found
+        except SchemaGrown as grown:
+            raise RetryRefused(
+                "messages have fields that the table lacks: start the pipeline until it has read them, then retry"
+            ) from grown
+        except TopicInDoubt as doubt:
+            raise SourceUnreachable(f"{doubt}. Run the command again") from doubt
         finally:
             lease.release()
 
