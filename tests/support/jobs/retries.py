@@ -23,7 +23,7 @@ from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.retry.letters import Asked
-from bucketingest.stream.retry.rounds import Outcome, Retry, Topics
+from bucketingest.stream.retry.rounds import Outcome, Retry
 from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder, pack_messages, refused_messages
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings
@@ -136,15 +136,18 @@ class RetriedTable:
         """As the command does it; the storages may die."""
         letters = letters or self.letters
         opened, coordinator = self._started(storage or self.storage, letters)
-        begins = {(TOPIC, number): self.begins.get(number, 0) for number in range(self.partitions)}
-        topics = Topics(
-            begins,
+        retry = Retry(
+            self.pipeline,
+            opened,
+            TASKS,
+            coordinator,
+            letters,
+            {(TOPIC, number): self.begins.get(number, 0) for number in range(self.partitions)},
             self._read,
             lambda ranges, plan, by: self._write(ranges, plan, by, letters=False),
             lambda _, use: void(use(replace(decoder(mended=mended), empties=empties))),
+            appends=appends,
         )
-        has_order = appends or self.definition.ordering_field is not None
-        retry = Retry(self.pipeline, opened, TASKS, coordinator, letters, topics, has_order=has_order, appends=appends)
         return retry.run(asked, dry_run=dry_run)
 
     def rows(self) -> dict[int, int]:

@@ -54,8 +54,7 @@ def run_file(file: Path, options: RunOptions) -> None:
         if resource.spec.suspend:
             log.info("spec.suspend is true: nothing is run", extra={"pipeline": resource.pipeline})
             return
-        progress = in_spark(resource, job, lambda session, board: _ingest(session, board, resource, job))
-        _log_end(resource, progress)
+        _run(resource, job)
 
 
 def run_resource(resource: BucketIngest, *, stop_when: StopWhen, listen: Address | None = None) -> Progress:
@@ -65,9 +64,16 @@ def run_resource(resource: BucketIngest, *, stop_when: StopWhen, listen: Address
     """
     job = Job(RunOptions(listen=listen))
     with job.ending():
-        progress = in_spark(resource, job, lambda session, board: _ingest(session, board, resource, job, stop_when))
-        _log_end(resource, progress)
-        return progress
+        return _run(resource, job, stop_when)
+
+
+def _run(resource: BucketIngest, job: Job, stop_when: StopWhen | None = None) -> Progress:
+    def ingest(session: SparkSession, board: ProgressBoard) -> Progress:
+        return _watch(resource, _started(session, resource, job.options, board), job, stop_when)
+
+    progress = in_spark(resource, job, ingest)
+    log.info("stopped", extra={"pipeline": resource.pipeline, "batches": progress.batches, "rows": progress.rows})
+    return progress
 
 
 def in_spark(resource: BucketIngest, job: Job, work: Callable[[SparkSession, ProgressBoard], T]) -> T:
@@ -128,20 +134,6 @@ def in_spark(resource: BucketIngest, job: Job, work: Callable[[SparkSession, Pro
                 _stop_session()
                 stop_jvm()
     return result
-
-
-def _log_end(resource: BucketIngest, progress: Progress) -> None:
-    log.info("stopped", extra={"pipeline": resource.pipeline, "batches": progress.batches, "rows": progress.rows})
-
-
-def _ingest(
-    session: SparkSession,
-    board: ProgressBoard,
-    resource: BucketIngest,
-    job: Job,
-    stop_when: StopWhen | None = None,
-) -> Progress:
-    return _watch(resource, _started(session, resource, job.options, board), job, stop_when)
 
 
 def _started(session: SparkSession, resource: BucketIngest, options: RunOptions, board: ProgressBoard) -> Running:

@@ -80,7 +80,7 @@ def test_what_cannot_be_retried_is_refused(run: Runner, lake: Lake, new_topic: N
     for wanted, why in (
         (resource(lake, topic, mode="fail"), r"spec\.errors\.mode is fail"),
         (lake.resource({"rate": {"rowsPerSecond": 1}}, table={"recordKey": ["value"]}), "only messages of Kafka"),
-        (resource(lake, topic, deleteWhen="reverse(id) = 'x'"), "whose rows Spark makes"),
+        (resource(lake, topic, deleteWhen="reverse(id) = 'x'"), "that only Spark can read or decode"),
     ):
         with pytest.raises(RetryRefused, match=why):
             retry_resource(run.session, wanted, Asked(), dry_run=False)

@@ -75,16 +75,6 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
-    """The topics as they are now."""
-
-    begins: Offsets
-    reads: Reads
-    writes: Writes
-    decoding: Decoding
-
-
-@dataclass(frozen=True, slots=True)
 class Retry:
     """A started coordinator, none of whose instants is open, and what it needs to write letters again."""
 
@@ -93,11 +83,11 @@ class Retry:
     tasks: int
     coordinator: InstantCoordinator
     letters: Storage
-    topics: Topics
-    has_order: bool
-    """Whether rows of one key in several partitions of a topic have an order: by the ordering field, or as no key comes
-    twice.
-    """
+    begins: Offsets
+    """Of the topics as they are now."""
+    reads: Reads
+    writes: Writes
+    decoding: Decoding
     appends: bool
     """Whether each message has a key of its own, so that nothing came since."""
 
@@ -127,7 +117,7 @@ class Retry:
             return []
 
         if ranges:
-            self.topics.decoding(ranges, write)
+            self.decoding(ranges, write)
         if instant:
             outcome.commits.append(instant)
             take_out(self.letters, files, judged.rows_now, instant)
@@ -138,17 +128,18 @@ class Retry:
         letters: dict[tuple[str, int], dict[int, bytes | None]] = {}
         why_not: dict[Place, str] = {}
         several = {topic for topic, partition in ends if partition}
+        has_order = self.appends or self.pipeline.definition.ordering_field is not None
         for file in files:
             values, keys = file.letters[VALUE].to_pylist(), file.letters[KEY].to_pylist()
             for wanted, place, value, key in zip(file.wanted.tolist(), file.places, values, keys, strict=True):
                 if not wanted or place is None:
                     continue
-                begin = self.topics.begins.get(place[:2])
+                begin = self.begins.get(place[:2])
                 if begin is None or ends.get(place[:2], 0) <= place[2]:
                     why_not[place] = _NOT_A_MESSAGE
                 elif place[2] < begin:
                     why_not[place] = _GONE
-                elif key is None and place[0] in several and not self.has_order:
+                elif key is None and place[0] in several and not has_order:
                     why_not[place] = _NO_ORDER
                 else:
                     letters.setdefault(place[:2], {})[place[2]] = value
@@ -160,7 +151,7 @@ class Retry:
         columns = tuple(dict.fromkeys([VALUE, *decoder.needs, OFFSET]))
         for (topic, partition), found in letters.items():
             of = TopicRange(topic, partition, min(found), max(found) + 1)
-            judged.add(only(self.topics.reads(of, columns), found), of, decoder, plan)
+            judged.add(only(self.reads(of, columns), found), of, decoder, plan)
         return judged
 
     def _commit(self, again: SourceRange, ranges: Sequence[TopicRange], judged: Judged, decoder: MessageDecoder) -> str:
@@ -185,7 +176,7 @@ class Retry:
     def _written(self, ranges: Sequence[TopicRange], plan: WritePlan, history: OnlyKeys) -> Sequence[WriteStatus]:
         while True:
             try:
-                statuses = self.topics.writes(ranges, plan, history)
+                statuses = self.writes(ranges, plan, history)
             except TruncatedAt as found:  # before anything was written; what came before it is no longer there
                 if len(ranges) > 1:
                     raise

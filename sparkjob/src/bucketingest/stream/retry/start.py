@@ -26,7 +26,7 @@ from bucketingest.stream.ingestion import Input, checked, inputs_of, open_held
 from bucketingest.stream.micro_batch import LeftToSpark, write_ranges
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.retry.letters import Asked, put_back
-from bucketingest.stream.retry.rounds import Outcome, Retry, Topics
+from bucketingest.stream.retry.rounds import Outcome, Retry
 from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.sources import read_ranges, read_source
@@ -62,8 +62,11 @@ def retry_resource(session: SparkSession, resource: BucketIngest, asked: Asked, 
         owner = LeaseOwner(pipeline.name)
         lease = TableLease.acquire(storage, owner, wait=pipeline.lease_wait, validity=pipeline.lease_validity)
 
+        format_ = resource.spec.format
+        appends = resource.spec.table.record_key is None and (format_ is None or format_.envelope is None)
+
         def opened(given: Input) -> Retry:
-            return _opened(session, kafka, given, client, lease, board=board, appends=_appends(resource))
+            return _opened(session, kafka, given, client, lease, board=board, appends=appends)
 
         try:
             return first_taken(chain([lambda: given], inputs.versions), opened).run(asked, dry_run=dry_run)
@@ -96,16 +99,10 @@ def kafka_of(resource: BucketIngest) -> KafkaSource:
 def client_of(given: Input) -> Client:
     """What reads the topics here and in tasks. Raises RetryRefused."""
     reading = given.shape.reading(given.rows)
-    if reading is None:
-        raise RetryRefused(f"dead letters whose rows Spark makes cannot be retried ({given.shape.way()}). {_BY_HAND}")
-    if reading.client is None:
-        raise RetryRefused(f"dead letters that only Spark can read cannot be retried: {reading.why}. {_BY_HAND}")
+    if reading is None or reading.client is None:
+        why = given.shape.way() if reading is None else reading.why
+        raise RetryRefused(f"dead letters that only Spark can read or decode cannot be retried: {why}. {_BY_HAND}")
     return reading.client
-
-
-def _appends(resource: BucketIngest) -> bool:
-    format_ = resource.spec.format
-    return resource.spec.table.record_key is None and (format_ is None or format_.envelope is None)
 
 
 def _opened(
@@ -159,12 +156,9 @@ def _opened(
         tasks,
         coordinator,
         letters,
-        Topics(
-            begins,
-            reads=lambda of, columns: read(of, client, columns),
-            writes=lambda ranges, plan, decoder: write_ranges(session, ranges, plan, decoder, client),
-            decoding=decoding,
-        ),
-        has_order=appends or pipeline.definition.ordering_field is not None,
+        begins,
+        reads=lambda of, columns: read(of, client, columns),
+        writes=lambda ranges, plan, decoder: write_ranges(session, ranges, plan, decoder, client),
+        decoding=decoding,
         appends=appends,
     )
