@@ -27,6 +27,7 @@ from bucketingest.stream.retry.rounds import Outcome, Retry
 from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder, pack_messages, refused_messages
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings
+from bucketingest.write.errors import InstantAborted
 from bucketingest.write.instants.source_range import SourceRange, canonical_json, kafka_offsets
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
@@ -120,7 +121,14 @@ class RetriedTable:
             plan = self.pipeline.plan(opened, assignment, TASKS)
             return self._write(ranges, plan, decoder(mended=False))
 
-        coordinator.run(written, write)
+        for left in reversed(range(3)):  # with an index with a state the first one finds a partition that is not loaded
+            try:
+                coordinator.run(written, write)
+            except InstantAborted:
+                if not left:
+                    raise
+            else:
+                return
 
     def retry(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.stream.retry import letters
 from bucketingest.stream.retry.letters import Asked, put_back
 from support.jobs.retries import RetriedTable, event
@@ -177,14 +177,21 @@ class TestKilled:
         assert len(table.left()) == 1
 
 
-@pytest.mark.parametrize("seed", range(6))
+BUCKETS = TableDefinition("orders", ("id",), (), None, buckets=2)
+STATE = TableDefinition("orders", ("id",), (), None, state=StateRules(64 * 1024**2))
+WHOLE = TableDefinition("orders", ("id",), (), None, state=StateRules(64 * 1024**2, is_global=True))
+
+
+@pytest.mark.parametrize(
+    ("seed", "definition"), [(1, BUCKETS), (2, BUCKETS), (3, BUCKETS), (4, STATE), (5, STATE), (6, WHOLE)]
+)
 def test_random_events_and_retries_end_as_the_source(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seed: int, definition: TableDefinition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Retries of some letters, of few files at a time, killed ones too, between micro-batches."""
     draw = random.Random(seed)
     monkeypatch.setattr(letters, "LETTERS_MAX", draw.choice([1, 3, 100_000]))
-    table, source = RetriedTable(tmp_path), dict[int, int]()
+    table, source = RetriedTable(tmp_path, definition=definition), dict[int, int]()
     for step in range(15):
         for _ in range(draw.randrange(6)):
             number, odd = draw.randrange(5), draw.random() < 0.4
