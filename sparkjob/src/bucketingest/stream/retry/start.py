@@ -17,7 +17,8 @@ from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.exit_codes import ExitCode
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
-from bucketingest.spec.model import BucketIngest, KafkaSource
+from bucketingest.spec.fields.source import KafkaSource
+from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import open_storage
 from bucketingest.stream.errors import SourceUnreachable, StreamError
 from bucketingest.stream.foreach_batch import NOT_IN_ORDER
@@ -144,7 +145,7 @@ def _opened(
     def decoding(ranges: Sequence[TopicRange], use: Callable[[MessageDecoder], list[WriteStatus]]) -> None:
         if given.registered is not None:
             messages = read_ranges(session, kafka, ranges)
-            given.registered.write(messages, use, lambda: False)
+            given.registered.write(lambda: messages, use, lambda: False)
             return
         decoder = given.shape.decoder(given.rows)
         assert decoder is not None, "its messages are decoded on Arrow"
