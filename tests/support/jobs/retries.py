@@ -5,7 +5,7 @@ decoder, write path and coordinator, on a storage that may die.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -22,8 +22,8 @@ from bucketingest.decode.sql.program import Program
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.pipeline import Pipeline
-from bucketingest.stream.retry.letters import Asked
-from bucketingest.stream.retry.rounds import Outcome, Retry
+from bucketingest.stream.retry.letters import Asked, places_of
+from bucketingest.stream.retry.rounds import Outcome, Retry, retry_all
 from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder, pack_messages, refused_messages
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings
@@ -77,10 +77,6 @@ def decoder(*, mended: bool) -> MessageDecoder:
     program = Program((), COLUMNS.append(pa.field(DELETE_COLUMN, pa.bool_())))
     by = blocks if mended else Unmended(blocks)
     return MessageDecoder(by, "cannot be decoded", "none", program, decoded=("value", "key"))
-
-
-def void(_: object) -> None:
-    """Nobody looks at it."""
 
 
 @dataclass
@@ -140,23 +136,34 @@ class RetriedTable:
         mended: bool = True,
         appends: bool = False,
         empties: bool = False,
+        raising: Sequence[Exception | None] = (),
     ) -> Outcome:
-        """As the command does it; the storages may die."""
-        letters = letters or self.letters
-        opened, coordinator = self._started(storage or self.storage, letters)
-        retry = Retry(
-            self.pipeline,
-            opened,
-            TASKS,
-            coordinator,
-            letters,
-            {(TOPIC, number): self.begins.get(number, 0) for number in range(self.partitions)},
-            self._read,
-            lambda ranges, plan, by: self._write(ranges, plan, by, letters=False),
-            lambda _, use: void(use(replace(decoder(mended=mended), empties=empties))),
-            appends=appends,
-        )
-        return retry.run(asked, dry_run=dry_run)
+        """As the command does it; the storages may die. `raising`: what the first rounds meet before the table is
+        opened again.
+        """
+        by = replace(decoder(mended=mended), empties=empties)
+
+        def started(raised: list[Exception | None]) -> Retry:
+            def decoding(_: object, use: Callable[[MessageDecoder], object]) -> None:
+                if (error := raised.pop(0) if raised else None) is not None:
+                    raise error
+                use(by)
+
+            opened, coordinator = self._started(storage or self.storage, letters or self.letters)
+            return Retry(
+                self.pipeline,
+                opened,
+                TASKS,
+                coordinator,
+                [letters] if letters else places_of(self.pipeline, self.storage),
+                {(TOPIC, number): self.begins.get(number, 0) for number in range(self.partitions)},
+                self._read,
+                lambda ranges, plan, by: self._write(ranges, plan, by, letters=False),
+                decoding,
+                appends=appends,
+            )
+
+        return retry_all(started(list(raising)), lambda _: started([]), asked, dry_run=dry_run)
 
     def rows(self) -> dict[int, int]:
         """The table's rows as hudi-rs reads them: n by id."""

@@ -44,7 +44,7 @@ from bucketingest.stream.checkpoint.checkpoint import SourceKind
 from bucketingest.stream.files.source import FilesInput, open_files
 from bucketingest.stream.files.writing import FilesWriter
 from bucketingest.stream.foreach_batch import MicroBatchFunction
-from bucketingest.stream.growth import Growth, first_taken
+from bucketingest.stream.growth import Growth, Started, first_taken
 from bucketingest.stream.held_table import HeldTable, drop_of, lock_of, recorded_sleep
 from bucketingest.stream.pacing import Pace
 from bucketingest.stream.pipeline import Pipeline
@@ -169,6 +169,16 @@ class Inputs:
     with_schema: Callable[[str], Input] | None = None
     """An input with another one."""
 
+    def again(
+        self, given: Input, start: Callable[[Input], Started], asked: SchemaGrown | None, stop: threading.Event
+    ) -> Started:
+        """Starts once more, with the columns that are asked for if the table can have them. `given`: if they do not
+        grow. `stop`: the job is to stop.
+        """
+        if self.columns is None or self.with_schema is None:
+            return start(given)
+        return Growth(self.columns, self.with_schema, start).starter(asked, stop)
+
 
 def inputs_of(
     session: SparkSession,
@@ -241,12 +251,8 @@ def _start(inputs: Inputs, job: _Job, *, ended_hosts: Collection[str] = ()) -> R
         def start(given: Input) -> QueryStarter:
             return _starter(given, job, storage, lease, catalogs)
 
-        def again(asked: SchemaGrown | None, stop: threading.Event) -> QueryStarter:
-            if inputs.columns is None or inputs.with_schema is None:
-                return start(given)
-            return Growth(inputs.columns, inputs.with_schema, start).starter(asked, stop)
-
-        return RunningIngest(first_taken(chain([lambda: given], inputs.versions), start), lease, catalogs, again)
+        started = first_taken(chain([lambda: given], inputs.versions), start)
+        return RunningIngest(started, lease, catalogs, partial(inputs.again, given, start))
     except BaseException:  # also by a stop signal
         lease.release()
         raise

@@ -25,7 +25,7 @@ from bucketingest.stream.files.planner import FilesPlanner, Listing
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.own_query import OwnQuery, Planner
 from bucketingest.stream.pipeline import Pipeline
-from bucketingest.stream.retry.letters import put_back
+from bucketingest.stream.retry.letters import places_of, put_back
 from bucketingest.stream.spark.failures import essence
 from bucketingest.stream.spark.session import prepared
 from bucketingest.stream.topics.batch import TopicBatch
@@ -83,9 +83,8 @@ class QueryStarter:
         QueryFailed.
         """
         start = self.coordinator.start()
-        if (letters := self.pipeline.dead_letters_url) is not None:
-            table, options = self.pipeline.table_url, self.pipeline.storage_options
-            put_back(open_storage(letters, options), open_storage(table, options), self.pipeline.name)
+        table = open_storage(self.pipeline.table_url, self.pipeline.storage_options)
+        put_back(places_of(self.pipeline, table), table, self.pipeline.name)
         if self.topics is not None:
             start = self.topics.continuing(start)
         if self.listing is not None:

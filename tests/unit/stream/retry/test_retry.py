@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bucketingest.hudi.table.table import StateRules, TableDefinition
+from bucketingest.storage import open_storage
 from bucketingest.stream.retry import letters
 from bucketingest.stream.retry.letters import Asked, put_back
+from bucketingest.stream.source.columns_schema import SchemaGrown
+from bucketingest.write.errors import ColumnsChanged
 from support.jobs.retries import RetriedTable, event
 from support.storage.crashing_storage import Crash, CrashingStorage
 
@@ -116,13 +120,71 @@ def test_retried_letters_come_back_if_their_commit_is_lost(table: RetriedTable) 
     table.ingest()
     (instant,) = table.retry().commits
     name = table.pipeline.name
-    assert put_back(table.letters, table.storage, name) == [], "it is there"
+    assert put_back([table.letters], table.storage, name) == [], "it is there"
     of_it = [info.path for info in table.storage.list(".hoodie/timeline") if instant in info.path]
     table.storage.delete_many(of_it)  # as a restore of another writer
-    (back,) = put_back(table.letters, table.storage, name)
+    (back,) = put_back([table.letters], table.storage, name)
     assert back.startswith(table.left()[0]["instant"]), "a rewind finds it by its instant"
     assert table.retry().retried == 1
     assert (table.rows(), table.left()) == ({1: 1, 2: 2}, [])
+
+
+def test_letters_that_come_again_with_their_instants_rows_do_not_come_back(table: RetriedTable) -> None:
+    table.send(event("c", 1, 1, odd=True), event("c", 2, 2))
+    table.ingest()
+    (rejected,) = {letter["instant"] for letter in table.left()}
+    (retried,) = table.retry().commits
+    of_them = [
+        info.path
+        for info in table.storage.list(".hoodie")
+        if "timeline" in info.path and any(each in info.path for each in (rejected, retried))
+    ]
+    table.storage.delete_many(of_them)  # as a restore of another writer
+    table.ingest()
+    put_back([table.letters], table.storage, table.pipeline.name)
+    assert [letter["offset"] for letter in table.left()] == [0]
+
+
+def test_pipelines_that_share_a_place_keep_their_letters(tmp_path: Path) -> None:
+    one, other = (RetriedTable(tmp_path / name) for name in ("one", "other"))
+    other.letters = one.letters
+    other.pipeline = replace(one.pipeline, name="shop/other", table_url=other.storage.url)
+    for table in (one, other):
+        table.send(event("c", 1, 1, odd=True), event("c", 2, 2))
+        table.ingest()
+    assert len(one.left()) == 2
+    assert (one.retry().asked, one.rows(), other.rows()) == (1, {1: 1, 2: 2}, {2: 2})
+    assert len(one.left()) == 1, "the other pipeline has not retried it"
+    assert put_back([one.letters], other.storage, other.pipeline.name) == [], "they are no letters of its"
+    assert (other.retry().retried, other.rows(), one.left()) == (1, {1: 1, 2: 2}, [])
+
+
+def test_letters_of_a_former_place_are_retried_there(table: RetriedTable) -> None:
+    table.send(event("c", 1, 1, odd=True), event("c", 2, 2))
+    table.ingest()
+    former = table.left()
+    table.letters = open_storage(str(table.folder / "moved"))
+    table.pipeline = replace(table.pipeline, dead_letters_url=table.letters.url)
+    table.send(event("c", 3, 3, odd=True))
+    table.ingest()
+    assert (len(former), table.retry().retried, table.rows()) == (1, 2, {1: 1, 2: 2, 3: 3})
+    assert (table.left(), list((table.folder / "moved").glob("*.parquet"))) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "error", [SchemaGrown("more", {1: ["note"]}), ColumnsChanged("more")], ids=["grown", "changed"]
+)
+def test_a_table_that_is_opened_again_meanwhile_counts_each_letter_once(
+    table: RetriedTable, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letters, "LETTERS_MAX", 1)
+    for number in (1, 2, 3):
+        table.send(event("c", number, number, odd=True), (b"{}", b"odd, and no JSON"))
+        table.ingest()
+    assert table.retry(dry_run=True, raising=[None, error]).asked == 6
+    outcome = table.retry(raising=[None, error])
+    assert (outcome.asked, outcome.retried, sum(outcome.stay.values()), len(outcome.commits)) == (6, 3, 3, 3)
+    assert (table.rows(), len(table.left())) == ({1: 1, 2: 2, 3: 3}, 3)
 
 
 def test_a_letter_of_before_a_truncate_is_in_the_table_no_more(table: RetriedTable) -> None:

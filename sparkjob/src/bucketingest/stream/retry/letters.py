@@ -1,16 +1,19 @@
 """The dead-letter table as a retry sees it: which letters are asked for, and what becomes of those that are rows now.
 
 A file of letters loses those that were retried only after their rows are committed. So a retry that was killed finds
-them again: to retry one twice changes nothing. They are kept in `.retried/<instant>/`, and come back if that instant is
-lost: nothing else would ingest them again.
+them again: to retry one twice changes nothing. They are kept in `.retried/<pipeline>/<instant>/`, and come back if that
+instant is lost: nothing else would ingest them again.
+
+Pipelines may share a place. Each letter has the instant that rejected it, and whose that is the table says.
 """
 
 from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,10 +22,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.timeline.timeline import Timeline
-from bucketingest.storage import Storage
+from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.history.archived import archived_contents
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT
+from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.storage import Storage, StorageUnavailable, get_if_there, open_storage
+from bucketingest.stream.pipeline import Pipeline
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.instants.position import read_position
+from bucketingest.write.instants.position import ranges_of, read_position
+from bucketingest.write.pipeline_names import PIPELINE, directory_name
 from bucketingest.write.rows.dead_letters import dead_letter_file
 
 log = logging.getLogger(__name__)
@@ -59,6 +68,7 @@ class Asked:
 class LetterFile:
     """A published file of dead letters, of which some are asked for."""
 
+    storage: Storage
     name: str
     letters: pa.Table
     """All of its letters, as `DEAD_LETTER_SCHEMA`."""
@@ -71,14 +81,57 @@ class LetterFile:
         return [None if place[2] is None else place for place in zip(*columns, strict=True)]
 
 
-def rounds(storage: Storage, asked: Asked) -> Iterator[list[LetterFile]]:
-    """The files with letters that are asked for, oldest first, some at a time."""
+def places_of(pipeline: Pipeline, table: Storage) -> list[Storage]:
+    """Where dead letters of the pipeline are or once were, but for places of before that are gone, or closed to this
+    job. Raises what the storage of the present one does.
+    """
+    own, places = pipeline.dead_letters_url, list[Storage]()
+    for url in dict.fromkeys([*([own] if own else []), *Journal(table, pipeline.name).letters_places()]):
+        try:
+            place = open_storage(url, pipeline.storage_options)
+            place.list_level(_RETRIED)
+        except StorageUnavailable:
+            raise
+        except BucketIngestError as error:
+            if url == own:
+                raise
+            log.error("dead letters of a former place are left out", extra={"place": url, "reason": str(error)})  # noqa: TRY400
+        else:
+            places.append(place)
+    return places
+
+
+def instants_of(table: Storage, pipeline: str) -> Callable[[str], bool]:
+    """Whether the pipeline committed an instant in the table, which may be archived by now."""
+    paths = {each.request_time: path_of(each) for each in Timeline.load(table).completed_commits}
+
+    def is_of(instant: str) -> bool:
+        if instant in paths and ranges_of(table, paths[instant], pipeline):
+            return True
+        contents = archived_contents(table, instant, DELTA_COMMIT)
+        return any(CommitMetadata.decode_extra(each, instant).get(PIPELINE) == pipeline for each in contents)
+
+    return cache(is_of)
+
+
+def rounds(
+    places: Sequence[Storage], asked: Asked, is_ours: Callable[[str], bool] = lambda _: True
+) -> Iterator[list[LetterFile]]:
+    """The files with letters that are asked for, oldest first, some at a time. `is_ours`: whether the
+    instant of a file is the pipeline's.
+    """
     found: list[LetterFile] = []
     count = size = 0
-    for name in sorted(info.path for info in storage.list_level("").objects if info.path.endswith(".parquet")):
-        letters = pq.read_table(io.BytesIO(storage.get(name)))
+    files = ((place, info.path) for place in places for info in place.list_level("").objects)
+    for storage, name in sorted((each for each in files if each[1].endswith(".parquet")), key=lambda each: each[1]):
+        if (content := get_if_there(storage, name)) is None:
+            continue
+        letters = pq.read_table(io.BytesIO(content))
         if (wanted := asked.mask(letters)).any():
-            found.append(LetterFile(name, letters, wanted))
+            if not is_ours(name.partition("_")[0]):
+                log.warning("dead letters that are not of this pipeline stay", extra={"file": name})
+                continue
+            found.append(LetterFile(storage, name, letters, wanted))
             count, size = count + int(wanted.sum()), size + letters.nbytes
         if count >= LETTERS_MAX or size >= BYTES_MAX:
             yield found
@@ -87,7 +140,7 @@ def rounds(storage: Storage, asked: Asked) -> Iterator[list[LetterFile]]:
         yield found
 
 
-def take_out(storage: Storage, files: Sequence[LetterFile], rows_now: Collection[Place], instant: str) -> None:
+def take_out(files: Sequence[LetterFile], rows_now: Collection[Place], pipeline: str, instant: str) -> None:
     """The messages at these places are rows in the committed instant: their letters leave the dead-letter table. It may
     be repeated after a crash.
     """
@@ -96,30 +149,40 @@ def take_out(storage: Storage, files: Sequence[LetterFile], rows_now: Collection
         if not gone.any():
             continue
         kept = f"{file.name.removesuffix('.parquet')}_{instant}.parquet"
-        storage.put(f"{_RETRIED}/{instant}/{kept}", dead_letter_file(file.letters.filter(pa.array(gone))))
+        path = f"{_retried(pipeline)}/{instant}/{kept}"
+        file.storage.put(path, dead_letter_file(file.letters.filter(pa.array(gone))))
         if gone.all():
-            storage.delete(file.name)
+            file.storage.delete(file.name)
         else:
-            storage.put(file.name, dead_letter_file(file.letters.filter(pa.array(~gone))))
+            file.storage.put(file.name, dead_letter_file(file.letters.filter(pa.array(~gone))))
 
 
-def put_back(letters: Storage, table: Storage, pipeline: str) -> list[str]:
+def put_back(places: Sequence[Storage], table: Storage, pipeline: str) -> list[str]:
     """Letters whose rows were lost, because another writer rolled their instant back, are in the dead-letter table
-    again; returns the names of their files. Looks at the table only if letters were ever retried.
+    again; returns the names of their files. Looks at the table only if letters were ever retried. It may be repeated
+    after a crash.
     """
-    instants = [path.rpartition("/")[2] for path in letters.list_level(_RETRIED).directories]
-    if not instants:
+    levels = [(place, place.list_level(_retried(pipeline)).directories) for place in places]
+    retried = [(place, path) for place, directories in levels for path in directories]
+    if not retried:
         return []
     timeline = Timeline.load(table)
     lost = read_position(table, timeline, Journal(table, pipeline)).superseded
     names: list[str] = []
-    for instant in instants:
+    for place, directory in retried:
+        instant = directory.rpartition("/")[2]
         if instant not in lost and (timeline.is_archived(instant) or timeline.completion_time(instant) is not None):
             continue
-        for path in [info.path for info in letters.list(f"{_RETRIED}/{instant}")]:
-            names.append(path.rpartition("/")[2])
-            letters.put(names[-1], letters.get(path))
-            letters.delete(path)
+        for path in [info.path for info in place.list(directory)]:
+            name = path.rpartition("/")[2]
+            if name.partition("_")[0] not in lost:  # else they come again with the rows of the instant that had them
+                place.put(name, place.get(path))
+                names.append(name)
+            place.delete(path)
     if names:
         log.warning("dead letters are back: the rows that they became were rolled back", extra={"files": names})
     return names
+
+
+def _retried(pipeline: str) -> str:
+    return f"{_RETRIED}/{directory_name(pipeline)}"

@@ -23,12 +23,13 @@ from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import Storage
 from bucketingest.stream.pipeline import Pipeline
-from bucketingest.stream.retry.letters import Asked, LetterFile, Place, rounds, take_out
+from bucketingest.stream.retry.letters import Asked, LetterFile, Place, instants_of, rounds, take_out
 from bucketingest.stream.retry.replay import Judged, OnlyKeys, only
+from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment
-from bucketingest.write.errors import ConflictingAttempt, InstantAborted
+from bucketingest.write.errors import ColumnsChanged, ConflictingAttempt, InstantAborted
 from bucketingest.write.instants.source_range import Offsets, SourceRange, canonical_json, kafka_offsets
 from bucketingest.write.open_table import OpenTable
 from bucketingest.write.plan import WritePlan
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 _ROUNDS_MAX: Final = 3
 """How often a commit is tried, each time in a new instant: the second time with the keys of all its partitions."""
+_CHANGES_MAX: Final = 3
+"""How often other writers may change the table's columns meanwhile."""
 _NOT_A_MESSAGE: Final = "it is no message of the topics that the table is fed from"
 _GONE: Final = "its message is no longer in the topic, so nobody knows what came after it"
 _NO_ORDER: Final = (
@@ -73,6 +76,10 @@ class Outcome:
     commits: list[str] = field(default_factory=list)
     """Request times."""
 
+    def done(self) -> Outcome:
+        """Without the letters that are still there, which are looked at again."""
+        return Outcome(self.retried, self.retried, {}, self.commits) if self.commits else Outcome()
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -82,7 +89,7 @@ class Retry:
     opened: OpenTable
     tasks: int
     coordinator: InstantCoordinator
-    letters: Storage
+    letters: Sequence[Storage]
     begins: Offsets
     """Of the topics as they are now."""
     reads: Reads
@@ -91,14 +98,12 @@ class Retry:
     appends: bool
     """Whether each message has a key of its own, so that nothing came since."""
 
-    def run(self, asked: Asked, *, dry_run: bool) -> Outcome:
-        """Retry all letters that are asked for. Raises RowsInDoubt, TopicInDoubt, TruncatedAt, and as a micro-batch
-        does.
+    def run(self, asked: Asked, outcome: Outcome, *, dry_run: bool) -> None:
+        """As `retry_all`, and add them to the outcome. Raises SchemaGrown and ColumnsChanged, too, before the table has
+        anything of the round; `Outcome.done` then has the rounds before it.
         """
-        outcome = Outcome()
-        for files in rounds(self.letters, asked):
+        for files in rounds(self.letters, asked, instants_of(self.opened.storage, self.pipeline.name)):
             self._round(files, outcome, dry_run=dry_run)
-        return outcome
 
     def _round(self, files: Sequence[LetterFile], outcome: Outcome, *, dry_run: bool) -> None:
         position = self.coordinator.position
@@ -120,7 +125,7 @@ class Retry:
             self.decoding(ranges, write)
         if instant:
             outcome.commits.append(instant)
-            take_out(self.letters, files, judged.rows_now, instant)
+            take_out(files, judged.rows_now, self.pipeline.name, instant)
         _count(files, judged, why_not, outcome)
 
     def _sorted(self, files: Sequence[LetterFile], ends: Offsets) -> tuple[Letters, dict[Place, str]]:
@@ -186,6 +191,26 @@ class Retry:
 
     def _plan(self, assignment: Assignment) -> WritePlan:
         return self.pipeline.plan(self.opened, assignment, self.tasks)
+
+
+def retry_all(retry: Retry, again: Callable[[SchemaGrown | None], Retry], asked: Asked, *, dry_run: bool) -> Outcome:
+    """Retry all letters that are asked for. `again`: opens the table once more, with more columns or with those that it
+    has by now. Raises RowsInDoubt, TopicInDoubt, TruncatedAt, and as a micro-batch does.
+    """
+    outcome, changes_left = Outcome(), _CHANGES_MAX
+    while True:
+        grown = None
+        try:
+            retry.run(asked, outcome, dry_run=dry_run)
+        except SchemaGrown as found:  # of each schema once: the table takes its fields, or they are refused
+            grown = found
+        except ColumnsChanged:
+            if not (changes_left := changes_left - 1):
+                raise
+        else:
+            return outcome
+        outcome = outcome.done()
+        retry = again(grown)
 
 
 def _count(files: Sequence[LetterFile], judged: Judged, why_not: Mapping[Place, str], outcome: Outcome) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
@@ -26,9 +27,8 @@ from bucketingest.stream.growth import first_taken
 from bucketingest.stream.ingestion import Input, checked, inputs_of, open_held
 from bucketingest.stream.micro_batch import LeftToSpark, write_ranges
 from bucketingest.stream.report.board import ProgressBoard
-from bucketingest.stream.retry.letters import Asked, put_back
-from bucketingest.stream.retry.rounds import Outcome, Retry
-from bucketingest.stream.source.columns_schema import SchemaGrown
+from bucketingest.stream.retry.letters import Asked, places_of, put_back
+from bucketingest.stream.retry.rounds import Outcome, Retry, retry_all
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.sources import read_ranges, read_source
 from bucketingest.stream.spark.session import prepared
@@ -70,15 +70,16 @@ def retry_resource(session: SparkSession, resource: BucketIngest, asked: Asked, 
             return _opened(session, kafka, given, client, lease, board=board, appends=appends)
 
         try:
-            return first_taken(chain([lambda: given], inputs.versions), opened).run(asked, dry_run=dry_run)
+            return retry_all(
+                first_taken(chain([lambda: given], inputs.versions), opened),
+                lambda grown: inputs.again(given, opened, grown, threading.Event()),
+                asked,
+                dry_run=dry_run,
+            )
         except (RowsInDoubt, LeftToSpark) as doubt:
             raise RetryRefused(f"transform.sql needs Spark for some of these rows: {doubt}. {_BY_HAND}") from doubt
         except TruncatedAt as found:
             raise RetryRefused(f"{NOT_IN_ORDER}. Or retry only letters that came later (--since)") from found
-        except SchemaGrown as grown:
-            raise RetryRefused(
-                "messages have fields that the table lacks: start the pipeline until it has read them, then retry"
-            ) from grown
         except TopicInDoubt as doubt:
             raise SourceUnreachable(f"{doubt}. Run the command again") from doubt
         finally:
@@ -131,8 +132,7 @@ def _opened(
     if coordinator.inflight is not None:  # the next run writes its rows
         coordinator.give_up("dead letters are retried first")
         coordinator = started()
-    assert pipeline.dead_letters_url is not None, "the resource was looked at"
-    letters = open_storage(pipeline.dead_letters_url, pipeline.storage_options)
+    letters = places_of(pipeline, storage)
     put_back(letters, storage, pipeline.name)
     brokers = Brokers(session, kafka, ANSWER_SECONDS)
     try:
