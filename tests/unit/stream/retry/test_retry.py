@@ -17,6 +17,8 @@ from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.write.errors import ColumnsChanged
 from support.jobs.retries import RetriedTable, event
 from support.storage.crashing_storage import Crash, CrashingStorage
+from support.tables.other_writers import roll_back_completed
+from support.tables.table_runs import TestTable
 
 
 @pytest.fixture
@@ -134,12 +136,10 @@ def test_letters_that_come_again_with_their_instants_rows_do_not_come_back(table
     table.ingest()
     (rejected,) = {letter["instant"] for letter in table.left()}
     (retried,) = table.retry().commits
-    of_them = [
-        info.path
-        for info in table.storage.list(".hoodie")
-        if "timeline" in info.path and any(each in info.path for each in (rejected, retried))
-    ]
-    table.storage.delete_many(of_them)  # as a restore of another writer
+    writer = TestTable(table.definition)
+    writer.storage = table.storage
+    for instant in (retried, rejected):
+        roll_back_completed(writer, instant)
     table.ingest()
     put_back([table.letters], table.storage, table.pipeline.name)
     assert [letter["offset"] for letter in table.left()] == [0]
@@ -227,6 +227,20 @@ class TestKilled:
             assert table.rows() == expected, f"killed at change {dies_at}"
             assert [letter["value"] for letter in table.left()] == [b"odd, and no JSON"]
         assert dies_at > 1, "it was killed"
+
+    @pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
+    def test_letters_that_were_coming_back_come_back_once(self, tmp_path: Path, after_effect: bool) -> None:
+        for dies_at in range(2):
+            table = self.prepared(tmp_path / str(dies_at))
+            (instant,) = table.retry().commits
+            of_it = [info.path for info in table.storage.list(".hoodie/timeline") if instant in info.path]
+            table.storage.delete_many(of_it)
+            dying = CrashingStorage(table.letters, dies_at, after_effect=after_effect)
+            with pytest.raises(Crash):
+                put_back([dying], table.storage, table.pipeline.name)
+            put_back([table.letters], table.storage, table.pipeline.name)
+            assert len(table.left()) == 5
+            assert (table.retry().retried, table.rows()) == (4, {1: 5, 2: 2, 4: 4})
 
     def test_between_the_two_changes_of_a_file_the_letter_is_seen_in_the_dead_letter_table(
         self, tmp_path: Path
