@@ -113,8 +113,11 @@ def test_events_whose_schema_was_not_in_the_registry(
     assert 0 < letters <= 4
     second = schema_registry.register(f"{topic.name}-value", event_schema(wider))
     assert second == keys + 1
+    assert "extra" not in lake.rows().column_names
     outcome = retry_resource(run.session, wanted, Asked(), dry_run=False)
     assert (outcome.retried, outcome.stay, lake.letters()) == (letters, {}, [])
+    assert "extra" in lake.rows().column_names, "the table's columns have grown"
+    run.once(wanted)
     rows = {row["id"]: row["customer"] for row in lake.rows().to_pylist()}
     assert rows == {1: "ann", 4: "cathy", 5: "dan", 6: "eve", 10: "after", 5_000_000_000: "big"}
 

@@ -15,6 +15,7 @@ from bucketingest.stream.retry import letters
 from bucketingest.stream.retry.letters import Asked, put_back
 from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.write.errors import ColumnsChanged
+from bucketingest.write.instants.journal import Journal
 from support.jobs.retries import RetriedTable, event
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.other_writers import roll_back_completed
@@ -167,6 +168,7 @@ def test_letters_of_a_former_place_are_retried_there(table: RetriedTable) -> Non
     table.pipeline = replace(table.pipeline, dead_letters_url=table.letters.url)
     table.send(event("c", 3, 3, odd=True))
     table.ingest()
+    Journal(table.storage, table.pipeline.name).keep_letters_place("closed://elsewhere/letters")  # it stops nothing
     assert (len(former), table.retry().retried, table.rows()) == (1, 2, {1: 1, 2: 2, 3: 3})
     assert (table.left(), list((table.folder / "moved").glob("*.parquet"))) == ([], [])
 
