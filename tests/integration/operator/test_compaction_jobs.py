@@ -108,7 +108,7 @@ def test_a_job_that_a_quota_refuses_is_visible_and_holds_nothing_up(scene: Scene
         said = scene.await_condition("ServicesHealthy", "False", "JobRefused")
         assert "no-jobs" in said["message"]
         scene.await_condition("Ready", "True")
-        wait_for(lambda: "JobRefused" in scene.events(), within=60, description="an event")
+        scene.await_event("JobRefused")
         assert len(scene.pods()) == 1
         scene.kube.kubectl("delete", "resourcequota", "no-jobs", "-n", scene.namespace)
         operator.kill()  # the next one tries at once

@@ -93,7 +93,7 @@ def test_a_newer_definition_neither_restarts_nor_orphans_a_driver_of_an_older_op
             description="the new generation is observed",
             state=scene.state,
         )
-        wait_for(lambda: "UnknownFields" in scene.events(), within=60, description="an event")
+        scene.await_event("UnknownFields")
         assert condition(scene.resource(), "Stalled")["status"] == "False"
         assert [each["metadata"]["name"] for each in scene.pods()] == [pod]
         assert "deletionTimestamp" not in scene.pods()[0]["metadata"]

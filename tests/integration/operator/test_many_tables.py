@@ -52,7 +52,7 @@ def test_a_resource_with_many_tables_runs_and_says_which_are_parked(scene: Scene
         wide = scene.kube.kubectl("get", "bi", "-n", scene.namespace, "-o", "wide").splitlines()
         assert wide[0].split()[-2:] == ["TABLES", "PARKED"]
         assert wide[1].split()[-2:] == ["5", "1"]
-        assert "TablesParked" in scene.events()
+        scene.await_event("TablesParked")
         job.report = scene.well(inflight=None, tables=said())
         scene.await_condition("TablesHealthy", "True")
         assert "worst" not in scene.resource()["status"]["tables"]

@@ -25,7 +25,7 @@ def test_a_resource_gets_its_driver_and_only_our_finalizer(scene: Scene, start: 
     assert set(metadata["annotations"]) == {"kubectl.kubernetes.io/last-applied-configuration"}
     status = scene.resource()["status"]
     assert (status["attempt"], status["attempts"][0]["pod"]) == (1, pod)
-    wait_for(lambda: "AttemptStarting" in scene.events(), within=60, description="an event")
+    scene.await_event("AttemptStarting")
 
 
 def test_a_driver_that_answers_appears_in_status_and_metrics(scene: Scene, start: Start) -> None:
@@ -79,7 +79,7 @@ def test_a_failure_is_reported_and_the_next_attempt_waits(scene: Scene, start: S
         found = scene.await_condition("Ready", "False", "QueryFailed")
     assert "Spark ended the query." in found["message"]
     assert len(scene.pods()) == 1
-    assert "QueryFailed" in scene.events()
+    scene.await_event("QueryFailed")
 
 
 def test_a_refused_table_stalls_until_a_person_changes_something(scene: Scene, start: Start) -> None:

@@ -82,7 +82,7 @@ def test_a_spec_with_a_typo_leaves_the_driver_alone_and_the_corrected_one_replac
         end(scene, pod, FAILS)
         degraded = scene.await_condition("Degraded", "True", "PreflightFailed")
         assert TYPO in degraded["message"]
-        wait_for(lambda: "PreflightFailed" in scene.events(), within=60, description="an event")
+        scene.await_event("PreflightFailed")
         assert untouched(scene, first)
         scene.await_condition("Ready", "True")
         # an edit while the next check runs: only the newest spec is checked
@@ -100,7 +100,7 @@ def test_a_spec_with_a_typo_leaves_the_driver_alone_and_the_corrected_one_replac
         assert "kafka-2:9092" in scene.given(2)
         scene.await_condition("Degraded", "False", "SpecProven")
         await_no_check(scene)
-        wait_for(lambda: "PreflightPassed" in scene.events(), within=60, description="an event")
+        scene.await_event("PreflightPassed")
 
 
 def test_an_operator_that_dies_between_any_two_of_its_writes_checks_a_spec_and_takes_it_over(

@@ -33,7 +33,7 @@ def test_a_driver_that_a_quota_refuses_is_reported_and_starts_with_what_the_quot
     found = scene.await_condition("Ready", "False", "CreationRefused")
     assert "limits.cpu" in found["message"]
     assert scene.resource()["status"]["phase"] == "Pending"
-    wait_for(lambda: "CreationRefused" in scene.events(), within=60, description="an event")
+    scene.await_event("CreationRefused")
     assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
     scene.apply(pod={"cpuLimit": "1"})
     wait_for(scene.pods, within=60, description="a driver", state=scene.state)
@@ -59,7 +59,7 @@ def test_a_limit_range_that_refuses_the_driver_is_reported_and_one_that_changes_
     scene.apply()
     found = scene.await_condition("Ready", "False", "CreationRefused")
     assert "maximum memory usage per Container is 256Mi" in found["message"]
-    wait_for(lambda: "CreationRefused" in scene.events(), within=60, description="an event")
+    scene.await_event("CreationRefused")
     # a default that no driver can live with makes the pod invalid: other words, the same answer
     scene.kube.apply(limits(scene, default={"cpu": "10m"}))
     scene.apply(slo={"commitLatency": "90s"})
@@ -112,7 +112,7 @@ def test_a_deletion_ends_although_the_rollback_job_is_refused(scene: Scene, star
         scene.kube.delete(scene.namespace, "orders")
         scene.node.remove(scene.namespace, pod)
     scene.await_gone()
-    wait_for(lambda: "RollbackFailed" in scene.events(), within=60, description="an event")
+    scene.await_event("RollbackFailed")
 
 
 def test_executors_that_a_quota_refuses_are_named_and_the_driver_stays(scene: Scene, start: Start) -> None:
@@ -124,7 +124,7 @@ def test_executors_that_a_quota_refuses_are_named_and_the_driver_stays(scene: Sc
         found = scene.await_condition("Ready", "False", "NoExecutors")
         assert "requests.memory" in found["message"]
         assert scene.resource()["status"]["attempt"] == 1
-        wait_for(lambda: "NoExecutors" in scene.events(), within=60, description="an event")
+        scene.await_event("NoExecutors")
         assert "deletionTimestamp" not in scene.pods()[0]["metadata"]
 
 
@@ -139,7 +139,7 @@ def test_pods_that_the_pod_security_standard_refuses_are_named_and_start_once_th
     found = scene.await_condition("Ready", "False", "CreationRefused")
     assert "violates PodSecurity" in found["message"]
     assert "hostPath" in found["message"]
-    wait_for(lambda: "CreationRefused" in scene.events(), within=60, description="an event")
+    scene.await_event("CreationRefused")
     assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
     scene.enforce("privileged")
     scene.driver(within=60)

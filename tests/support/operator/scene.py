@@ -182,6 +182,11 @@ class Scene:
         """Reasons of the events about a BucketIngest."""
         return [str(each["reason"]) for each in self.kube.events(self.namespace, name)]
 
+    def await_event(self, reason: str, name: str = "orders") -> None:
+        """Wait for an event about a BucketIngest: it comes after the status that it is about."""
+        described = f"event {reason}"
+        wait_for(lambda: reason in self.events(name), within=60, description=described, state=lambda: self.state(name))
+
     def state(self, name: str = "orders") -> str:
         """Resource and pods, for a message."""
         pods = [(pod["metadata"]["name"], pod["status"].get("phase")) for pod in self.pods(name)]
