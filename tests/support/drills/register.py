@@ -241,6 +241,11 @@ COMMANDS: Final = {
     "bucketingest compact": Drill(
         "a data file is deleted or cut: the way out", _DAMAGE, '"compact", "--all", "--accept-damage"'
     ),
+    "bucketingest retry": Drill(
+        "messages that did not decode are rows after a mend",
+        "integration/stream/source/test_retry.py::test_the_command_says_what_it_did",
+        'CommandProcess("retry"',
+    ),
     "bucketingest rollback": Drill(
         "an instant that a job left", f"{_ROLLBACK}::test_a_dry_run_shows_the_plan_and_changes_nothing", "--dry-run"
     ),

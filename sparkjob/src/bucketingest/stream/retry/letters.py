@@ -126,7 +126,7 @@ def rounds(
     for storage, name in sorted((each for each in files if each[1].endswith(".parquet")), key=lambda each: each[1]):
         if (content := get_if_there(storage, name)) is None:
             continue
-        letters = pq.read_table(io.BytesIO(content))
+        letters = pq.read_table(io.BytesIO(content), page_checksum_verification=True)
         if (wanted := asked.mask(letters)).any():
             if not is_ours(name.partition("_")[0]):
                 log.warning("dead letters that are not of this pipeline stay", extra={"file": name})
