@@ -106,19 +106,10 @@ class LocalWriter:
 
     def plan(self, assignment: Assignment) -> WritePlan:
         """What the tasks of a micro-batch are given."""
-        return WritePlan(
-            table_url=str(self.path),
-            dead_letters_url=None,
-            storage_options={},
+        return self._opened.plan(
+            assignment,
             pipeline=self.pipeline,
-            instant_time=assignment.instant_time,
-            sequence=assignment.sequence,
-            schema=self._opened.row_schema,
-            block_schema_json=self._opened.block_schema_json,
-            rules=self._opened.rules,
-            log_block=self._opened.log_block,
-            memory_bytes=self.memory_bytes,
             tasks=self.write_tasks,
-            file_ids=assignment.file_ids,
-            partitions=assignment.partitions,
+            memory_bytes=self.memory_bytes,
+            storage_options={},
         )

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -190,6 +191,17 @@ def test_a_row_without_a_key_fails_its_instant_and_nothing_says_that_earlier_cal
         assert writer.position == 0
         writer.write(rows(("b", 1)))
     assert read(tmp_path) == {"b": 1}
+
+
+def test_a_partition_whose_path_is_too_long_for_the_disk_is_refused_with_its_row(tmp_path: Path) -> None:
+    definition = replace(DEFINITION, partition_fields=("place",))
+    schema = pa.schema([("id", pa.string()), ("place", pa.string())])
+    with opened(tmp_path, definition=definition, schema=schema, deleted=None) as writer:
+        writer.write(pa.table({"id": ["a"], "place": ["p"]}))
+        writer.commit()
+    writer = opened(tmp_path, definition=definition, schema=schema, deleted=None)
+    with pytest.raises(RowsRejected, match="more than 255 bytes"):
+        writer.write(pa.table({"id": ["b"], "place": ["p" * 300]}))
 
 
 def test_a_closed_writer_tells_its_position_unless_it_rolled_back(tmp_path: Path) -> None:

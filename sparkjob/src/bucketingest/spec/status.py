@@ -128,7 +128,7 @@ class IndexStatus(SpecModel):
 
 
 class TableStatus(SpecModel):
-    """One table of many that needs somebody."""
+    """One table of many that is parked or late."""
 
     topic: SmallText = Field(description="Its topic.")
     state: SmallText = Field(description="parked (an error keeps it from being written) or late.")

@@ -23,7 +23,7 @@ from bucketingest.services.placement import ServicesPolicy
 from bucketingest.spec.fields.spark import Spark
 from bucketingest.spec.fields.table import DEFAULT_TARGET_FILE_SIZE, Index
 from bucketingest.spec.model import BucketIngest, BucketIngestSpec
-from bucketingest.storage import Storage, open_storage, path_room
+from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.beginning import beginning_of
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.open_table import OpenTable
@@ -112,23 +112,13 @@ class Pipeline:
 
     def plan(self, opened: OpenTable, assignment: Assignment, tasks: int) -> WritePlan:
         """What the write tasks of a micro-batch are given."""
-        return WritePlan(
-            table_url=self.table_url,
-            dead_letters_url=self.dead_letters_url,
-            storage_options=self.storage_options,
+        return opened.plan(
+            assignment,
             pipeline=self.name,
-            instant_time=assignment.instant_time,
-            sequence=assignment.sequence,
-            schema=opened.row_schema,
-            block_schema_json=opened.block_schema_json,
-            rules=opened.rules,
-            log_block=opened.log_block,
-            memory_bytes=self.memory_bytes,
             tasks=tasks,
-            file_ids=assignment.file_ids,
-            partitions=assignment.partitions,
-            made_at=assignment.made_at,
-            room=path_room(self.table_url),
+            memory_bytes=self.memory_bytes,
+            storage_options=self.storage_options,
+            dead_letters_url=self.dead_letters_url,
         )
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -42,11 +42,12 @@ from bucketingest.index.bucket_index import BucketIndex
 from bucketingest.index.layout_check import verify_bucket_layout
 from bucketingest.index.row_rules import RowRules, check_columns, row_rules
 from bucketingest.lease.store_clock import DIFFERENCE_MAX
-from bucketingest.storage import Storage, verify_create_if_absent
+from bucketingest.storage import Storage, path_room, verify_create_if_absent
 from bucketingest.write.bucket_rules import settle_rules, verify_placement
+from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import LogFilesLeft
 from bucketingest.write.instants.journal import ROOT
-from bucketingest.write.plan import DELETE_COLUMN
+from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,36 @@ class OpenTable:
     def block_schema_json(self) -> str:
         """Avro schema for block headers, with meta columns."""
         return schema_json(with_meta_columns(self.avro_schema))
+
+    def plan(
+        self,
+        assignment: Assignment,
+        *,
+        pipeline: str,
+        tasks: int,
+        memory_bytes: int,
+        storage_options: Mapping[str, str],
+        dead_letters_url: str | None = None,
+    ) -> WritePlan:
+        """What the write tasks of a micro-batch are given."""
+        return WritePlan(
+            table_url=self.storage.url,
+            dead_letters_url=dead_letters_url,
+            storage_options=storage_options,
+            pipeline=pipeline,
+            instant_time=assignment.instant_time,
+            sequence=assignment.sequence,
+            schema=self.row_schema,
+            block_schema_json=self.block_schema_json,
+            rules=self.rules,
+            log_block=self.log_block,
+            memory_bytes=memory_bytes,
+            tasks=tasks,
+            file_ids=assignment.file_ids,
+            partitions=assignment.partitions,
+            made_at=assignment.made_at,
+            room=path_room(self.storage.url),
+        )
 
 
 def open_table(

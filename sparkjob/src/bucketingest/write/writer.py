@@ -55,22 +55,12 @@ class _Given:
 
     def plan(self, opened: OpenTable, assignment: Assignment) -> WritePlan:
         """What the tasks of one call are given."""
-        return WritePlan(
-            table_url=opened.storage.url,
-            dead_letters_url=None,
-            storage_options=self.storage_options,
+        return opened.plan(
+            assignment,
             pipeline=self.pipeline,
-            instant_time=assignment.instant_time,
-            sequence=assignment.sequence,
-            schema=opened.row_schema,
-            block_schema_json=opened.block_schema_json,
-            rules=opened.rules,
-            log_block=opened.log_block,
-            memory_bytes=self.memory_bytes,
             tasks=_TASKS,
-            file_ids=assignment.file_ids,
-            partitions=assignment.partitions,
-            made_at=assignment.made_at,
+            memory_bytes=self.memory_bytes,
+            storage_options=self.storage_options,
         )
 
 

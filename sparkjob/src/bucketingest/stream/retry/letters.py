@@ -22,16 +22,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.history.archived import archived_contents
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.storage import Storage, StorageUnavailable, get_if_there, open_storage
+from bucketingest.storage import Storage, get_if_there, open_storage
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import ranges_of, read_position
 from bucketingest.write.pipeline_names import PIPELINE, directory_name
+from bucketingest.write.recovery.dead_letters import all_places
 from bucketingest.write.rows.dead_letters import dead_letter_file
 
 log = logging.getLogger(__name__)
@@ -82,23 +82,9 @@ class LetterFile:
 
 
 def places_of(pipeline: Pipeline, table: Storage) -> list[Storage]:
-    """Where dead letters of the pipeline are or once were, but for places of before that are gone, or closed to this
-    job. Raises what the storage of the present one does.
-    """
-    own, places = pipeline.dead_letters_url, list[Storage]()
-    for url in dict.fromkeys([*([own] if own else []), *Journal(table, pipeline.name).letters_places()]):
-        try:
-            place = open_storage(url, pipeline.storage_options)
-            place.list_level(_RETRIED)
-        except StorageUnavailable:
-            raise
-        except BucketIngestError as error:
-            if url == own:
-                raise
-            log.error("dead letters of a former place are left out", extra={"place": url, "reason": str(error)})  # noqa: TRY400
-        else:
-            places.append(place)
-    return places
+    """As `all_places`."""
+    journal = Journal(table, pipeline.name)
+    return all_places(pipeline.dead_letters_url, journal, lambda url: open_storage(url, pipeline.storage_options))
 
 
 def instants_of(table: Storage, pipeline: str) -> Callable[[str], bool]:
@@ -114,9 +100,7 @@ def instants_of(table: Storage, pipeline: str) -> Callable[[str], bool]:
     return cache(is_of)
 
 
-def rounds(
-    places: Sequence[Storage], asked: Asked, is_ours: Callable[[str], bool] = lambda _: True
-) -> Iterator[list[LetterFile]]:
+def rounds(places: Sequence[Storage], asked: Asked, is_ours: Callable[[str], bool]) -> Iterator[list[LetterFile]]:
     """The files with letters that are asked for, oldest first, some at a time. `is_ours`: whether the
     instant of a file is the pipeline's.
     """

@@ -27,10 +27,11 @@ from bucketingest.stream.retry.letters import Asked, LetterFile, Place, instants
 from bucketingest.stream.retry.replay import Judged, OnlyKeys, only
 from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.source.messages import MessageDecoder
+from bucketingest.stream.topics.continuity import text_of
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import ColumnsChanged, ConflictingAttempt, InstantAborted
-from bucketingest.write.instants.source_range import Offsets, SourceRange, canonical_json, kafka_offsets
+from bucketingest.write.instants.source_range import Offsets, SourceRange, kafka_offsets
 from bucketingest.write.open_table import OpenTable
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.write_status import WriteStatus
@@ -230,7 +231,5 @@ def _count(files: Sequence[LetterFile], judged: Judged, why_not: Mapping[Place, 
 
 def _again(position: SourceRange, ranges: Sequence[TopicRange]) -> SourceRange:
     """The micro-batch of a retry: it starts and ends at the position."""
-    starts: dict[str, dict[str, int]] = {}
-    for each in ranges:
-        starts.setdefault(each.topic, {})[str(each.partition)] = each.start
-    return replace(position, start=position.end, timestamp_ms=None, again=canonical_json(starts))
+    starts = {(each.topic, each.partition): each.start for each in ranges}
+    return replace(position, start=position.end, timestamp_ms=None, again=text_of(starts))

@@ -184,11 +184,11 @@ class SharedTable:
             )
         self.schema = comparison.schema if saw_all else joined(comparison.schema, self.schema)
 
-    def with_columns_of(self, begun: Instant) -> AvroSchema | None:
+    def with_columns_of(self, pending: Instant) -> AvroSchema | None:
         """The table's columns and those of a pending instant that an earlier attempt began: its blocks have them. None
         if they cannot be one table's.
         """
-        path = path_of(begun)
+        path = path_of(pending)
         text = CommitMetadata.decode_schema(self._storage.get(path), path)
         if text is None:
             return self.schema
@@ -196,8 +196,8 @@ class SharedTable:
         return None if comparison.fit is Fit.REFUSED else comparison.schema
 
     def wrote(self, instant: str, file_groups: Collection[tuple[str, str]], *, is_own: bool) -> None:
-        """An instant is complete, with these (partition path, file id). Not `is_own`: an earlier attempt began it, and
-        may have had more columns, which the next `fold_in` learns.
+        """An instant is complete, with these (partition path, file id). Not `is_own`: it is of an earlier attempt,
+        which may have had more columns; the next `fold_in` learns them.
         """
         self._groups.wrote(file_groups)
         self.partitions.update(partition_path for partition_path, _ in file_groups)

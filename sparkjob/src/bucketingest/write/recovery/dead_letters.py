@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.storage import Storage, StorageUnavailable
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import LedgerEntry
 from bucketingest.write.instants.writer_identity import WriterIdentity
-from bucketingest.write.rows.dead_letter_writer import discard, publish, staged_instants, withdraw
+from bucketingest.write.rows.dead_letter_writer import STAGING_DIRECTORY, discard, publish, staged_instants, withdraw
 
 log = logging.getLogger(__name__)
+
+
+def all_places(own: str | None, journal: Journal, opened: Callable[[str], Storage]) -> list[Storage]:
+    """Where dead letters of the pipeline are, or were before the resource named another place. One of before that is
+    gone, or closed to this job, is left out with a word in the log. `own`: the present one, whose errors are raised.
+    """
+    places = []
+    for url in dict.fromkeys((*(() if own is None else (own,)), *journal.letters_places())):
+        try:
+            place = opened(url)
+            place.list_level(STAGING_DIRECTORY)
+        except StorageUnavailable:
+            raise
+        except BucketIngestError as error:
+            if url == own:
+                raise
+            log.error("a former place of dead letters is left out", extra={"place": url, "reason": str(error)})  # noqa: TRY400
+        else:
+            places.append(place)
+    return places
 
 
 class InstantLetters:
@@ -58,17 +78,8 @@ class InstantLetters:
             return
         own = self._identity.dead_letters
         # The journal may have forgotten where those of an instant are.
-        for url in dict.fromkeys((*(() if own is None else (own.url,)), *self._journal.letters_places())):
-            try:
-                names = withdraw(self._open(url), instants)
-            except StorageUnavailable:
-                raise
-            except BucketIngestError as error:
-                if own is not None and own.url == url:
-                    raise
-                # A place of before may be gone, or closed to this job: ingestion goes on.
-                log.error("dead letters that come again stay there too", extra={"place": url, "reason": str(error)})  # noqa: TRY400
-                continue
+        for letters in all_places(None if own is None else own.url, self._journal, self._open):
+            names = withdraw(letters, instants)
             if names:
                 log.warning("withdrew dead letters that come again", extra={"files": names})
 
