@@ -17,22 +17,33 @@ from devservers.s3 import S3Server
 from devservers.trino import TrinoError, TrinoServer
 from support.catalogs.glue_server import running_glue
 from support.catalogs.lake_run import LakeRun
+from support.catalogs.metastore import Metastore, running_metastore
 from support.jobs.command_process import CommandProcess
+from support.oracle.environment import OracleEnvironment
 
 FED = (("a", "b"), ("b", "c"))
-TABLES = ("hudi.lake.orders", "hudi.lake.orders_ro", "hudi.lake.orders_rt", "iceberg.lake.orders_ice")
+HUDI = ("hudi.lake", "hudi_hms.default")
+TABLES = (*(f"{schema}.orders{view}" for schema in HUDI for view in ("", "_ro", "_rt")), "iceberg.lake.orders_ice")
 
 
 def test_it_reads_the_base_files_of_hudi_and_iceberg_by_name_while_a_job_runs(
-    s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3_server: S3Server, oracle_environment: OracleEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = s3_server.create_bucket("trino")
-    with running_glue() as (endpoint, _), TrinoServer(catalogs(s3_server, endpoint)) as trino:
+    with (
+        running_glue() as (endpoint, _),
+        running_metastore(oracle_environment, tmp_path / "metastore") as metastore,
+        TrinoServer(catalogs(s3_server, endpoint, metastore)) as trino,
+    ):
         for name, value in environment(s3_server, endpoint).items():
             monkeypatch.setenv(name, value)
-        run = LakeRun(tmp_path, f"{bucket}/orders", {"mode": "inline", "compaction": {"logFiles": 2, "logPercent": 1}})
+        for region in {region for regions in FED for region in regions}:
+            (tmp_path / "orders" / region).mkdir(parents=True)  # the metastore finds S3's directories here
+        services = {"mode": "inline", "compaction": {"logFiles": 2, "logPercent": 1}}
+        run = LakeRun(tmp_path, f"{bucket}{tmp_path}/orders", services)
         iceberg = {"type": "glue", "warehouse": f"{bucket}/ice", "database": "lake", "table": "orders_ice"}
-        file = run.describe([{"glue": {"region": S3Server.region, "database": "lake"}}, {"iceberg": iceberg}])
+        glue, hive = {"region": S3Server.region, "database": "lake"}, {"uri": metastore.uri, "database": "default"}
+        file = run.describe([{"glue": glue}, {"hive": hive}, {"iceberg": iceberg}])
         with CommandProcess("run", file, log=tmp_path / "log") as process:
             expected: list[tuple[Any, ...]] = []
 
@@ -75,13 +86,15 @@ def counted(trino: TrinoServer, table: str) -> int:
     return int(count)
 
 
-def catalogs(s3: S3Server, glue: str) -> dict[str, dict[str, str]]:
-    """Trino's, all in the same Glue."""
-    common = {
+def catalogs(s3: S3Server, glue: str, metastore: Metastore) -> dict[str, dict[str, str]]:
+    """Trino's, two in the same Glue."""
+    in_glue = {
         "hive.metastore.glue.region": s3.region,
         "hive.metastore.glue.endpoint-url": glue,
         "hive.metastore.glue.aws-access-key": s3.access_key,
         "hive.metastore.glue.aws-secret-key": s3.secret_key,
+    }
+    files = {
         "fs.native-s3.enabled": "true",
         "s3.endpoint": s3.endpoint,
         "s3.region": s3.region,
@@ -90,8 +103,9 @@ def catalogs(s3: S3Server, glue: str) -> dict[str, dict[str, str]]:
         "s3.aws-secret-key": s3.secret_key,
     }
     return {
-        "hudi": {"connector.name": "hudi", "hive.metastore": "glue", **common},
-        "iceberg": {"connector.name": "iceberg", "iceberg.catalog.type": "glue", **common},
+        "hudi": {"connector.name": "hudi", "hive.metastore": "glue", **in_glue, **files},
+        "hudi_hms": {"connector.name": "hudi", "hive.metastore.uri": metastore.uri, **files},
+        "iceberg": {"connector.name": "iceberg", "iceberg.catalog.type": "glue", **in_glue, **files},
     }
 
 
