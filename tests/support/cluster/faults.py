@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from support.cluster.kube import Manifest
@@ -18,18 +19,23 @@ def kill_first_process(pod: Manifest) -> None:
 
 def resident_bytes(pod: Manifest) -> int:
     """Memory of all processes of the pod's container, what they share divided among them. Raises NoProcessError."""
-    texts = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in processes(pod)]
+    texts = []
+    for pid in processes(pod):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            texts.append(Path(f"/proc/{pid}/smaps_rollup").read_text())
     return sum(int(line.split()[1]) * 1024 for text in texts for line in text.splitlines() if line.startswith("Pss:"))
 
 
 def stop_processes(pod: Manifest) -> None:
     """SIGSTOP to all processes of the pod's container. Raises NoProcessError."""
     for pid in processes(pod):
-        os.kill(pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, signal.SIGSTOP)
 
 
 def offer_to_oom_killer(pod: Manifest, command: str) -> None:
     """Make the kernel choose this process first if the container runs out of memory. Raises NoProcessError."""
-    chosen = [pid for pid in processes(pod) if command in Path(f"/proc/{pid}/cmdline").read_text()]
-    for pid in chosen:
-        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+    for pid in processes(pod):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            if command in Path(f"/proc/{pid}/cmdline").read_text():
+                Path(f"/proc/{pid}/oom_score_adj").write_text("1000")

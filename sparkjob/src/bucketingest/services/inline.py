@@ -99,14 +99,18 @@ class InlineServices:
 
     @property
     def pid(self) -> int | None:
-        """Process id of what runs beside the job."""
-        return None if self._worker is None else self._worker.pid
+        """Process id of what runs beside the job. Any thread may ask."""
+        worker = self._worker
+        return None if worker is None else worker.pid
 
     def is_due(self) -> bool:
-        """Whether `step` has something to do. No I/O. A clustering is committed between two instants."""
-        if self._worker is None:
+        """Whether `step` has something to do. No I/O. A clustering is committed between two instants. Any thread may
+        ask.
+        """
+        worker = self._worker
+        if worker is None:
             return self._schedule.is_look_due(self._forward())
-        return self._worker.has_ended() and (not self._makes_groups or self._between())
+        return worker.has_ended() and (not self._makes_groups or self._between())
 
     def finish(self) -> None:
         """The job ends with its input: the next look is due now, and a clean after it. May be repeated."""

@@ -65,7 +65,8 @@ class Schedule:
 
     def is_look_due(self, now: float) -> bool:
         """Whether the table is to be looked at."""
-        return self.next_look is not None and now >= self.next_look
+        at = self.next_look
+        return at is not None and now >= at
 
     def is_tidy_due(self, now: float) -> bool:
         """Whether a clean is to be begun, as far as this job's own time says."""

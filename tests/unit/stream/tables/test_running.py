@@ -71,10 +71,13 @@ class Written:
         self.stop_requested = threading.Event()
 
     def __call__(self, batch: Any, _: int) -> None:
+        self._tables.writing()
         if self._tables.fails is not None:
             raise self._tables.fails
         self._opened.coordinator.position = batch.source_range
         self._table.board.batch_ended(MicroBatchOutcome("20260101000000000", rows=1))
+        if self._table._may_serve(self._table.topic):
+            self.serve_table()
 
     @property
     def services_due(self) -> bool:
@@ -100,6 +103,7 @@ class Tables:
         self.closing: Exception | None = None
         self.services_due, self.services_end = False, False
         self.opening: Callable[[], object] = lambda: None
+        self.writing: Callable[[], object] = lambda: None
 
     def release(self, topic: str, position: SourceRange | None) -> None:
         self.positions[topic] = position
@@ -319,6 +323,28 @@ def test_an_idle_table_is_closed_again_when_its_table_services_had_their_turn(
 
     until(made, lambda _: len(made._turns._last) == 3)
     until(made, lambda _: not any(known.table.is_open for known in made._tables.values()))
+
+
+def test_tables_that_write_all_the_time_have_their_turns_too(
+    job: Callable[..., RunningTables], kafka: Kafka, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "REST_SHARE", 0.0)
+    made = job("x", "y")
+
+    def grow(number: int) -> None:
+        kafka.topics = {topic: there(20 + number) for topic in ("x", "y")}
+
+    def write() -> None:
+        until = kafka.looks + 2
+        while kafka.looks < until and not made._stop.is_set():
+            made._stop.wait(0.001)
+
+    kafka.looked, tables.writing = grow, write
+    tables.services_due = tables.services_end = True
+
+    until(made, lambda _: made._turns._last.keys() == {"x", "y"})
+    until(made, lambda _: not any(known.table.services_due for known in made._tables.values()))
 
 
 def test_topics_that_come_and_go_do_not_let_the_job_grow(

@@ -185,12 +185,14 @@ class OneTable:
     @property
     def services_due(self) -> bool:
         """Whether the next step of its table services is due."""
-        return self._open is not None and self._open.function.services_due
+        opened = self._open
+        return opened is not None and opened.function.services_due
 
     @property
     def service_pid(self) -> int | None:
         """Process id of its table services, while they run."""
-        return None if self._open is None else self._open.function.service_pid
+        opened = self._open
+        return None if opened is None else opened.function.service_pid
 
     def step(self, now: TopicOffsets, share: int) -> None:
         """Open it if it is not open; then write its next micro-batch, of at most about `share` offsets, if it has

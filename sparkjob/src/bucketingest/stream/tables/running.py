@@ -193,6 +193,7 @@ class RunningTables:
             if known.busy is not None and known.busy.done():
                 done, known.busy = known.busy, None
                 done.result()
+                self._turns.stepped(known.table)
         if self._stop.is_set():
             return not any(known.is_busy for known in self._tables.values())
         if forward_seconds() >= self._next_look:
@@ -295,9 +296,8 @@ class RunningTables:
         known.busy = self._pool.submit(known.table.step, known.now, max(1, share))
 
     def _serve(self) -> None:
-        free = [known for known in self._tables.values() if known.table.is_open and not known.is_busy]
-        chosen = self._turns.next([known.table for known in free])
-        if chosen is not None:
+        chosen = self._turns.next([known.table for known in self._tables.values() if known.table.is_open])
+        if chosen is not None and not self._tables[chosen.topic].is_busy:
             self._tables[chosen.topic].busy = self._pool.submit(chosen.serve)
         for topic, known in self._tables.items():
             if not known.table.is_open and not known.is_busy:

@@ -1,5 +1,7 @@
 """Table services of many tables, one table at a time: they work in a process beside the job, and there is CPU and
 memory for one. After a table's turn there is a rest, longer than the turn was.
+
+A table that writes all the time has its turn too: its steps are between two of its micro-batches.
 """
 
 from __future__ import annotations
@@ -33,15 +35,11 @@ class ServiceTurns:
         return self._topic == topic
 
     def next(self, tables: Sequence[OneTable]) -> OneTable | None:
-        """The table whose services take a step now. `tables`: those that are open and have nothing else to do."""
-        by_topic = {table.topic: table for table in tables}
+        """The table whose services take their next step as soon as it has nothing else to do. `tables`: all that are
+        open.
+        """
         if self._topic is not None:
-            mine = by_topic.get(self._topic)
-            if mine is not None and mine.services_due:
-                return mine
-            if mine is not None and mine.service_pid is None:
-                self.end()
-            return None
+            return next((table for table in tables if self.is_of(table.topic) and table.services_due), None)
         if self._clock() < self._rests_until:
             return None
         due = [table for table in tables if table.services_due and self._is_due(table)]
@@ -52,16 +50,20 @@ class ServiceTurns:
         self._last[chosen.topic] = (self._since, chosen.board.snapshot().commits)
         return chosen
 
-    def end(self) -> None:
-        """The table whose turn it is has nothing to do any more, or is closed."""
+    def stepped(self, table: OneTable) -> None:
+        """A table has ended what it did. Its turn ends if its services have nothing more to do."""
+        if self.is_of(table.topic) and not table.services_due and table.service_pid is None:
+            self._end()
+
+    def _end(self) -> None:
         now = self._clock()
         self._rests_until = now + max(REST_SECONDS, REST_SHARE * (now - self._since))
         self._topic = None
 
     def closed(self, topic: str) -> None:
         """A table is closed: its turn ends."""
-        if self._topic == topic:
-            self.end()
+        if self.is_of(topic):
+            self._end()
 
     def forget(self, topic: str) -> None:
         """The table is not known any more."""
