@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bucketingest.hudi.timeline.instant_time import next_instant_time, parse_time
-from bucketingest.services.clustering.propose import free_time, newest_clustering
+from bucketingest.services.clustering.propose import free_times, newest_clustering
 from bucketingest.services.protocol.records import End
 from support.tables.services.clustered import cluster, made, planned
 from support.tables.table_runs import offsets
@@ -21,16 +21,16 @@ def at(milliseconds: int) -> str:
     ("first", "used", "completed", "before", "expected"),
     [
         (None, [], [], None, None),
-        (at(100), [at(100), at(500)], [at(500)], None, at(499)),
-        (at(100), [at(100), at(499), at(498), at(500)], [at(500)], None, at(497)),
+        (at(100), [at(100), at(500)], [at(500)], None, (at(499), at(500))),
+        (at(100), [at(100), at(499), at(498), at(500)], [at(500)], None, (at(497), at(500))),
         (at(100), [at(100), at(499), at(498), at(500)], [at(500), at(498)], None, None),
         (at(100), [at(100), at(499), at(500)], [at(499)], None, None),
-        (at(100), [at(100), at(497), at(500)], [at(497)], None, at(499)),
+        (at(100), [at(100), at(497), at(500)], [at(497)], None, (at(499), at(500))),
         (at(100), [at(100), at(101)], [at(101)], None, None),
         (at(100), [at(100), at(101), at(102)], [at(101)], None, None),
-        (at(100), [at(100), at(500)], [at(500)], at(498), at(499)),
+        (at(100), [at(100), at(500)], [at(500)], at(498), (at(499), at(500))),
         (at(100), [at(100), at(500)], [at(500)], at(499), None),
-        (at(100), [at(100), at(9000)], [at(9000)], None, at(8999)),
+        (at(100), [at(100), at(9000)], [at(9000)], None, (at(8999), at(9000))),
     ],
     ids=[
         "no instants",
@@ -47,12 +47,12 @@ def at(milliseconds: int) -> str:
     ],
 )
 def test_the_time(
-    first: str | None, used: list[str], completed: list[str], before: str | None, expected: str | None
+    first: str | None, used: list[str], completed: list[str], before: str | None, expected: tuple[str, str] | None
 ) -> None:
-    found = free_time(first, used, completed, before)
+    found = free_times(first, used, completed, before)
     assert found == expected
     if found is not None:
-        assert next_instant_time(parse_time(at(0)), used) > found, "also with a clock that is behind"
+        assert next_instant_time(parse_time(at(0)), used) > found[1], "also with a clock that is behind"
 
 
 def test_no_two_merges_share_a_time(given: Scattered) -> None:
@@ -75,3 +75,4 @@ def test_a_merge_is_complete_before_every_commit_that_came_while_its_files_were_
     merged = completed.pop(ended.instant)
     assert not [time for time in completed.values() if ended.instant <= time < merged]
     assert all(time > merged for time in completed.values() if time not in planned_after)
+    assert merged == max(planned_after), "a range that has a commit of merged rows has the merge too"

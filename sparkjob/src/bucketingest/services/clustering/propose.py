@@ -69,8 +69,8 @@ def propose_clustering(
         return ClusteringLook(SmallGroups(), None)
     busy, small = found.busy.union(resting), count_small(found, triggers)
     due = due_clustering(found.view, busy, triggers, size_max)
-    instant = _instant(storage, found) if due else None
-    if instant is None:
+    times = _times(storage, found) if due else None
+    if times is None:
         return ClusteringLook(small, None)
     groups = {each.group for merged in due for each in merged}
     damaged = found.damage(groups)
@@ -79,26 +79,27 @@ def propose_clustering(
         due = tuple(merged for merged in others if groups.issuperset(each.group for each in merged))
     if not due:
         return ClusteringLook(small, None, damaged)
-    new_groups = tuple(_new_group(each, instant, number) for number, each in enumerate(due))
-    plan = ClusteringPlan(instant, schema_json(found.schema), found.known, found.timeline.first_active, new_groups)
+    new_groups = tuple(_new_group(each, times[0], number) for number, each in enumerate(due))
+    plan = ClusteringPlan(*times, schema_json(found.schema), found.known, found.timeline.first_active, new_groups)
     return ClusteringLook(small, plan, damaged)
 
 
-def _instant(storage: Storage, found: TableNow) -> str | None:
+def _times(storage: Storage, found: TableNow) -> tuple[str, str] | None:
     used = found.times(storage, claimed(storage)) | rollback_targets(storage, found.timeline)
     completed = {each.completion_time or "" for each in found.timeline.completed_commits}
-    return free_time(found.timeline.first_active, used, completed, newest_clustering(storage))
+    return free_times(found.timeline.first_active, used, completed, newest_clustering(storage))
 
 
-def free_time(
+def free_times(
     first_active: str | None, times: Collection[str], completed: Collection[str], before: str | None
-) -> str | None:
-    """A request time for a clustering: unused, and before the newest one that is known, so that no instant that begins
-    while the clustering is not on the timeline can take it. None: wait for the next instant. Pure.
+) -> tuple[str, str] | None:
+    """Request and completion time of a clustering. The request time is unused, and before the newest one that is known,
+    so that no instant that begins while the clustering is not on the timeline can take it; the completion time is the
+    newest one. None: wait for the next instant. Pure.
 
-    `completed`: completion times of the writes; none of them is between the time and the newest. An incremental read
-    up to there would have the clustering, and with it rows of later commits. Nor an older clustering's time, whose
-    files may come late: `before` is that of the newest. `first_active`: older ones count as archived.
+    `completed`: completion times of the writes; none of them is between the two ([rules](docs/exactly-once.md)). Nor is
+    an older clustering's time, whose files may come late: `before` is that of the newest. `first_active`: older ones
+    count as archived.
     """
     newest = newest_time(times)
     if newest is None or first_active is None:
@@ -109,7 +110,7 @@ def free_time(
         if time <= least:
             return None
         if time not in times:
-            return time
+            return time, newest
     return None
 
 

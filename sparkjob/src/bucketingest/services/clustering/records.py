@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final, Self
 
 from bucketingest.hudi.naming import BaseFileName, join, parse_data_file_name
 from bucketingest.hudi.table.file_view import Group
-from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.services.protocol.journal import ServiceJournal
 from bucketingest.services.protocol.records import FORMAT_VERSION, End
 from bucketingest.write.record_format import complete, decode, encode
@@ -53,6 +51,12 @@ class ClusteringPlan:
 
     instant: str
     """Its request time."""
+    completion_time: str
+    """The newest time that was known then, whenever it is committed: the old file groups are until the commit as they
+    were at the request. Incremental readers leave them out of every range that ends after the request, and take the new
+    ones into those that end at the completion or later and begin before it. So no commit completes between the two, and
+    none whose rows were merged completes after.
+    """
     schema: str
     """Avro schema of the base files, as JSON, without meta columns."""
     known: frozenset[str]
@@ -60,14 +64,6 @@ class ClusteringPlan:
     first_active: str | None
     """Of the timeline then: an archival since may hide what other instants did."""
     new_groups: tuple[NewGroup, ...]
-
-    @property
-    def completion_time(self) -> str:
-        """The next millisecond, whenever it is committed: its file groups are until then as they were at its request.
-        Incremental readers leave the old groups out of every range that ends after the request, and take the new ones
-        into those that end after the completion. So no commit may complete between the two.
-        """
-        return format_time(parse_time(self.instant) + timedelta(milliseconds=1))
 
     @property
     def paths(self) -> list[str]:
@@ -103,6 +99,7 @@ class ClusteringPlan:
         ]
         fields = {
             "instant": self.instant,
+            "completionTime": self.completion_time,
             "schema": self.schema,
             "known": sorted(self.known),
             "firstActive": self.first_active,
@@ -123,7 +120,8 @@ class ClusteringPlan:
                 )
                 for path, file_id, slices in record["newGroups"]
             )
-            return cls(record["instant"], record["schema"], frozenset(record["known"]), record["firstActive"], groups)
+            times = record["instant"], record["completionTime"]
+            return cls(*times, record["schema"], frozenset(record["known"]), record["firstActive"], groups)
 
 
 RESULT: Final = "result/0"
