@@ -217,7 +217,7 @@ class RunningTables:
             known = self._tables.get(topic)
             if known is None:
                 log.info("a table for a topic", extra={"topic": topic})
-                table = OneTable(topic, self._shared, self._board.table(topic), self._turns.is_of)
+                table = OneTable(topic, self._shared, self._board.table(topic), self._turns.takes)
                 self._tables[topic] = known = _Known(table, now)
             known.now, known.table.is_gone = now, False
             known.table.board.source_ends({(topic, part): end for part, end in now.ends.items()})
