@@ -1,9 +1,12 @@
-"""`make chains`: plays random chains of schemas and prints, for each compatibility mode, what became of them."""
+"""`make chains`: plays random chains of schemas and prints, for each compatibility mode, what became of them. Ctrl-C or
+SIGTERM ends it earlier, with what was played.
+"""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import tempfile
 import time
 import traceback
@@ -13,6 +16,9 @@ from pathlib import Path
 from support.evolution.chains import MODES, Chain, FormatName
 from support.evolution.formats import FORMATS
 from support.evolution.process import Played, played
+
+_IN_MEMORY = next((each for each in ("/dev/shm",) if Path(each).is_dir()), None)
+"""Where tables are written and read at once."""
 
 
 def main() -> int:
@@ -27,21 +33,26 @@ def main() -> int:
     results: defaultdict[tuple[str, str], list[Played]] = defaultdict(list)
     failed: list[str] = []
     began = time.process_time()
-    for number in numbers:
-        seed, format_ = number // len(formats), formats[number % len(formats)]
-        mode = Chain.of(seed, format_).mode
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                results[mode, format_].append(played(Path(folder), seed, format_))
-        except Exception:  # noqa: BLE001 - whatever it is, it is a chain that failed
-            failed.append(f"SEED={number} ({mode}, {format_})\n{traceback.format_exc(limit=-3)}")
-            print(f"failed: {failed[-1]}", flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for number in numbers:
+            seed, format_ = number // len(formats), formats[number % len(formats)]
+            mode = Chain.of(seed, format_).mode
+            try:
+                with tempfile.TemporaryDirectory(dir=_IN_MEMORY) as folder:
+                    results[mode, format_].append(played(Path(folder), seed, format_))
+            except Exception:  # noqa: BLE001 - whatever it is, it is a chain that failed
+                failed.append(f"SEED={number} ({mode}, {format_})\n{traceback.format_exc(limit=-3)}")
+                print(f"failed: {failed[-1]}", flush=True)
+    except KeyboardInterrupt:
+        print(f"ended in chain {number}")
     print(f"{'mode':20} {'format':9} chains messages  dead rounded refused kills grown compacted")
     for mode in MODES:
         for format_ in formats:
             print(_line(mode, format_, results[mode, format_]))
-    seconds = (time.process_time() - began) / max(len(numbers), 1)
-    print(f"{len(numbers)} chains, {len(failed)} failed; {seconds:.2f} s of processor time for each")
+    all_played = sum(map(len, results.values())) + len(failed)
+    seconds = (time.process_time() - began) / max(all_played, 1)
+    print(f"{all_played} chains, {len(failed)} failed; {seconds:.2f} s of processor time for each")
     return min(len(failed), 1)
 
 

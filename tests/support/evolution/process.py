@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -19,19 +20,21 @@ from bucketingest.decode.avro.schema import read_reader
 from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
-from bucketingest.storage import Storage, open_storage
+from bucketingest.storage import interface, object_names
 from bucketingest.stream.growth import Growth
 from bucketingest.stream.source.columns_schema import ColumnsSchema, SchemaGrown
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import ColumnsChanged, ConflictingAttempt, InstantAborted
 from bucketingest.write.instants.commit_content import read_as_of
 from bucketingest.write.instants.source_range import SourceRange
+from bucketingest.write.rows import bucket_writer, shuffle
 from support.evolution.chains import Chain, Field, FormatName
 from support.evolution.expected import Expected, same
 from support.evolution.formats import FORMATS, MessageFormat
 from support.evolution.rows import random_row
 from support.oracle import hudi_rs
 from support.storage.crashing_storage import Crash, CrashingStorage
+from support.storage.filed_storage import FiledStorage
 from support.tables.local_writer import PIPELINE, LocalWriter
 from support.tables.other_writers import add_column
 from support.tables.services.compactions import compact
@@ -41,6 +44,14 @@ _REOPENED_MAX = 20
 _CHANGES_MAX = 120
 """A process dies at a change of the table before this one, or at none."""
 Message = tuple[int, Sequence[Field], dict[str, Any]]
+
+
+class _Mortal(CrashingStorage):
+    """Lists names as its table does."""
+
+    def names(self, directory: str) -> tuple[str, ...]:
+        self._before_read()
+        return object_names(self._inner, directory)
 
 
 class Died(BaseException):
@@ -68,6 +79,7 @@ class Process:
     """One process after the other on one table, and what the table must have."""
 
     path: Path
+    table: FiledStorage
     chain: Chain
     draw: random.Random
     expected: Expected = field(init=False)
@@ -76,10 +88,13 @@ class Process:
     columns: ColumnsSchema = field(default_factory=ColumnsSchema)
     ids: set[int] = field(default_factory=set)
     played: Played = field(default_factory=Played)
-    storage: Storage = field(init=False)
+    storage: _Mortal = field(init=False)
+    """The table as the process changes it, until it dies."""
     writer: LocalWriter = field(init=False)
     merged: dict[str, dict[str, Any]] | None = field(default_factory=dict)
     """Rows that base files have; None if that is not known."""
+    is_merged: bool = False
+    """Whether base files are new."""
     commits: list[tuple[str, set[str]]] = field(default_factory=list)
     """Completion times of commits, and the keys whose rows they have."""
     sent: list[Message] | None = None
@@ -98,7 +113,7 @@ class Process:
         while True:
             self.columns, self.ids = ColumnsSchema(), set()
             dies_at = self.draw.randrange(_CHANGES_MAX) if self.draw.random() < 0.6 else sys.maxsize
-            self.storage = CrashingStorage(open_storage(str(self.path)), dies_at)
+            self.storage = _Mortal(self.table, dies_at)
             try:
                 self._start()
             except Crash:
@@ -140,7 +155,7 @@ class Process:
 
     def _is_written(self, refused: list[int]) -> None:
         assert self.sent is not None, "there are messages"
-        newest = Timeline.load(open_storage(str(self.path))).completed_commits[-1]
+        newest = Timeline.load(self.table).completed_commits[-1]
         assert newest.completion_time is not None, "it is completed"
         keys = {row["id"] for at, (_, _, row) in enumerate(self.sent) if at not in refused}
         self.commits.append((newest.completion_time, keys))
@@ -153,7 +168,8 @@ class Process:
         """hudi-rs and the command `query` show what is expected: in one commit, so also what a new version has."""
         rows = self.expected.rows
         self._same(hudi_rs.snapshot(self.path), rows)
-        if self.merged is not None:
+        if self.merged is not None and (self.is_merged or self.draw.random() < 0.2):
+            self.is_merged = False
             self._same(hudi_rs.read_optimized(self.path), self.merged)
         at = self.draw.randrange(len(self.commits)) if self.commits else 0
         changed = {key for _, keys in self.commits[at + 1 :] for key in keys}
@@ -172,16 +188,14 @@ class Process:
             assert same(values, row), f"{key}: {values}, not {row}"
 
     def another_writer_adds_a_column(self) -> None:
-        storage = open_storage(str(self.path))
-
         def timeline() -> Timeline:
-            return Timeline.load(storage)
+            return Timeline.load(self.table)
 
         if not timeline().completed_commits:
             return
         self.others += 1
         table = SimpleNamespace(
-            storage=storage,
+            storage=self.table,
             timeline=timeline,
             completed=lambda: [path_of(each) for each in timeline().completed_commits],
         )
@@ -189,7 +203,7 @@ class Process:
 
     def compact(self) -> None:
         compact(self.storage)
-        self.merged = dict(self.expected.rows)
+        self.merged, self.is_merged = dict(self.expected.rows), True
         self.played.compactions += 1
 
     def ended(self) -> Played:
@@ -264,7 +278,19 @@ class Process:
 def played(path: Path, seed: int, format_: FormatName) -> Played:
     """A chain from its first version to its last, with crashes, compactions and other writers between."""
     draw = random.Random(f"evolution {seed}")
-    process = Process(path, Chain.of(seed, format_), draw)
+    table = FiledStorage(path)
+    with (
+        patch.object(bucket_writer, "open_storage", lambda *_: table),
+        patch.object(shuffle, "open_storage", lambda *_: table),
+        patch.object(
+            interface, "NamingStorage", (FiledStorage, _Mortal)
+        ),  # to look at each method takes as long as a read
+    ):
+        return _played(Process(path, table, Chain.of(seed, format_), draw))
+
+
+def _played(process: Process) -> Played:
+    draw = process.draw
     while True:
         for _ in range(draw.randint(1, 3)):
             process.micro_batch(dies=draw.random() < 0.1)
