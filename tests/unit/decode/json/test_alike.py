@@ -210,6 +210,16 @@ def test_blocks_of_a_few_shapes_are_read_and_each_is_remembered() -> None:
     assert alike(messages[::-1][: 3 * COUNT // 2], reader)[0] == {"id": "c", "big": 3}
 
 
+def test_a_member_more_behind_a_number_is_another_shape() -> None:
+    reader = AlikeReader(READ)
+    old = [b'{"id":"a","big":%d}' % number for number in range(COUNT)]
+    new = [b'{"id":"a","big":%d,"day":"2026-11-29"}' % number for number in range(COUNT)]
+    assert len(alike(old, reader)) == COUNT
+    assert len(alike(new, reader)) == COUNT
+    mixed = alike([each for pair in zip(old, new, strict=True) for each in pair], reader)
+    assert len(mixed) == 2 * COUNT
+
+
 def test_messages_without_a_shape_in_common_are_left_to_others() -> None:
     assert alike([b'{"id":"%d","f%d":1}' % (number, number) for number in range(COUNT)]) == {}
     assert alike([b'{"tags":["a"]}'] * COUNT) == {}

@@ -97,14 +97,18 @@ def _texts(text: Text, at: Places) -> tuple[Values, Mask, Places]:
 
 
 def _bare(text: Text, starts: Places, ends: Places | None, before_quote: int) -> tuple[Values, Mask]:
-    """The values that begin there, and where there are any. `ends`: None if each ends so far before the next quote."""
+    """The values that begin there, and where there are any. `ends`: None if each ends so far before the next quote; else
+    one with a quote is several: the messages of a newer producer may have members behind the last one.
+    """
+    quotes = text.next_quote(starts)
     if ends is None:
-        ends = text.next_quote(starts) - before_quote
+        ends = quotes - before_quote
+    fits = (ends > starts) & (quotes >= ends)
     is_null = text.is_at(starts, _NULL[:1])
     if not is_null.any():
-        return Values(starts, ends, None), ends > starts
+        return Values(starts, ends, None), fits
     is_null = text.is_at(starts, _NULL) & (ends == starts + len(_NULL))
-    return Values(starts, ends, is_null), ends > starts
+    return Values(starts, ends, is_null), fits
 
 
 def shape_of(message: bytes, kind_of: Callable[[str], Kind | None]) -> Shape | None:
