@@ -61,9 +61,9 @@ class RegisteredProtobufDecoder(RegisteredDecoder):
         wanted = {path for path, name in names.items() if name == self._name}
         if isinstance(decoder := self._given or _decoder(writer.text, self._name, self._reader_text, self.schema), str):
             return decoder
-        paths, behind = indexes_of(messages)
-        good = np.fromiter((path in wanted for path in paths), np.bool_, len(paths))
-        refused = [Refused(at, self._other(names, paths[at])) for at in np.flatnonzero(~good).tolist()]
+        paths, which, behind = indexes_of(messages)
+        good = np.array([path in wanted for path in paths])[which]
+        refused = [Refused(at, self._other(names, paths[which[at]])) for at in np.flatnonzero(~good).tolist()]
         if not good.any():
             return Decoded(batch([], self.schema), refused, 0)
         numbers = np.flatnonzero(good)
@@ -83,28 +83,28 @@ class RegisteredProtobufDecoder(RegisteredDecoder):
         return f"{place}it is a {names[path]}, not a {self._name}"
 
 
-def indexes_of(messages: pa.BinaryArray) -> tuple[list[str | None], Places]:
-    """The indexes behind each header, joined by commas, None if there are none; and where the message itself begins."""
+def indexes_of(messages: pa.BinaryArray) -> tuple[list[str | None], Places, Places]:
+    """The indexes behind the headers, joined by commas, None where there are none; which of these each message has; and
+    where the message itself begins.
+    """
     data, starts, ends = in_places(messages)
     cursors = WireCursors(data, starts + HEADER_BYTES, ends)
     counts = cursors.varints(None)
-    odd = (counts < 0) | (counts > _DEPTH_MAX)
-    cursors.doubted |= odd
-    found: list[str | None] = [_FIRST] * len(messages)  # no index means the first message
-    levels: list[list[str]] = [[] for _ in range(len(messages))] if (counts != 0).any() else []
+    cursors.doubted |= (counts < 0) | (counts > _DEPTH_MAX)
+    found: list[str | None] = [_FIRST, None]  # no index means the first message
+    which = np.zeros(len(messages), np.int64)
     left = np.where(cursors.doubted, 0, counts)
     while len(rows := np.flatnonzero(left > 0)):
         step = cursors.of(rows)
-        for row, number in zip(rows.tolist(), step.varints(None).tolist(), strict=True):
-            levels[row].append(str(number))
+        numbers, number_of = np.unique(step.varints(None), return_inverse=True)
+        paths, path_of = np.unique(which[rows] * len(numbers) + number_of, return_inverse=True)
+        which[rows] = len(found) + path_of
+        for before, number in (divmod(each, len(numbers)) for each in paths.tolist()):
+            found.append(f"{found[before]},{numbers[number]}" if before else str(numbers[number]))
         cursors.put(rows, step)
         left[rows] -= 1
-    for row, path in enumerate(levels):
-        if path:
-            found[row] = ",".join(path)
-    for row in np.flatnonzero(cursors.doubted).tolist():
-        found[row] = None
-    return found, cursors.at - starts
+    which[cursors.doubted] = 1
+    return found, which, cursors.at - starts
 
 
 def columns_text(descriptors: str, name: str) -> str:
