@@ -97,8 +97,9 @@ def _texts(text: Text, at: Places) -> tuple[Values, Mask, Places]:
 
 
 def _bare(text: Text, starts: Places, ends: Places | None, before_quote: int) -> tuple[Values, Mask]:
-    """The values that begin there, and where there are any. `ends`: None if each ends so far before the next quote; else
-    one with a quote is several: the messages of a newer producer may have members behind the last one.
+    """The values that begin there, and where there are any. `ends`: None if each ends so far before the next quote.
+
+    A value with a quote is several: a newer producer's messages may have members behind the last one.
     """
     quotes = text.next_quote(starts)
     if ends is None:
