@@ -155,7 +155,7 @@ class View:
             self._stand_still(hit, what, path)
         world.pause(self._actor)
         if hit is not None and hit.place == "after":
-            self._stand_still(hit, what, path)
+            self._stand_still(hit, what, path, now=True)
         if self._throttled:
             self._throttled -= 1
             self._fail(what, path, "throttled")
@@ -275,7 +275,7 @@ class View:
             case "within":
                 self._stand_still(outlasting, what, path, sent=True)
             case "after":
-                return partial(self._stand_still, outlasting, what, path, effect)
+                return partial(self._stand_still, outlasting, what, path, effect, now=True)
             case "alone":
                 is_due = outlasting.late.begin(self._world, f"{self._actor.name}: {what} {path}", sent=True)
                 self._world.delay_until(f"{what} {path}", lambda: self._land(what, path, effect), is_due)
@@ -290,14 +290,19 @@ class View:
         first: Callable[[], None] = lambda: None,
         *,
         sent: bool = False,
+        now: bool = False,
     ) -> None:
-        """From its next step on, which comes after `first`."""
+        """After `first`, from the next step on, or `now`: then it looks at its clock again before the next request. A
+        pause between such a look and the request is one within the request.
+        """
+        world = self._world
         try:
             first()
         finally:
-            world = self._world
             place = f"{outlasting.place}: {self._actor.name}: {what} {path}"
             world.wait(self._actor, outlasting.late.begin(world, place, sent=sent), sent=sent)
+        if now:
+            world.pause(self._actor)
 
     def _land(self, what: str, path: str, effect: Callable[[], None]) -> None:
         """A delayed request takes effect, also if newer instants were archived long before."""
