@@ -168,13 +168,27 @@ class View:
             self._fail(what, path, "unavailable")
 
     def _change(self, what: str, path: str, effect: Callable[[], None]) -> None:
-        world, chances, looked, asked = self._world, self._world.chances, self._actor.looked, self._actor.asked
+        world, looked, asked = self._world, self._actor.looked, self._actor.asked
         if self._objects.watch is not None:
             effect = partial(self._watched, self._objects.watch, what, path, effect, (looked, asked))
         if world.outlived:
             self._outlive(what, path, effect)
-        if self._outlasting is not None and self._outlasting.hits(world, self._actor, what, path):
-            effect = self._outlast(self._outlasting, what, path, effect)
+        outlasting = self._outlasting
+        hit = outlasting if outlasting is not None and outlasting.hits(world, self._actor, what, path) else None
+        if hit is None:
+            self._send(what, path, effect)
+        elif hit.place == "after":
+            try:
+                self._send(what, path, effect)
+            finally:
+                if not self._actor.doomed:
+                    self._stand_still(hit, what, path, now=True)
+        else:
+            self._outlast(hit, what, path, effect)
+            self._send(what, path, effect)
+
+    def _send(self, what: str, path: str, effect: Callable[[], None]) -> None:
+        world, chances = self._world, self._world.chances
         if self._aim and world.rng.random() < self._aim:
             self._hit(what, path, effect)
         world.pause(self._actor)
@@ -269,38 +283,25 @@ class View:
             self._die()
         self._fail(what, path, "timed out")
 
-    def _outlast(self, outlasting: Outlasting, what: str, path: str, effect: Callable[[], None]) -> Callable[[], None]:
-        """The process stands still before the effect or after it, or ends and the effect comes without it."""
+    def _outlast(self, outlasting: Outlasting, what: str, path: str, effect: Callable[[], None]) -> None:
+        """The process stands still before the effect, or ends and the effect comes without it."""
         match outlasting.place:
             case "within":
                 self._stand_still(outlasting, what, path, sent=True)
-            case "after":
-                return partial(self._stand_still, outlasting, what, path, effect, now=True)
             case "alone":
                 is_due = outlasting.late.begin(self._world, f"{self._actor.name}: {what} {path}", sent=True)
                 self._world.delay_until(f"{what} {path}", lambda: self._land(what, path, effect), is_due)
                 self._die()
-        return effect
 
     def _stand_still(
-        self,
-        outlasting: Outlasting,
-        what: str,
-        path: str,
-        first: Callable[[], None] = lambda: None,
-        *,
-        sent: bool = False,
-        now: bool = False,
+        self, outlasting: Outlasting, what: str, path: str, *, sent: bool = False, now: bool = False
     ) -> None:
-        """After `first`, from the next step on, or `now`: then it looks at its clock again before the next request. A
-        pause between such a look and the request is one within the request.
+        """From the next step on, or `now`: then it looks at its clock again before the next request. A pause between
+        such a look and the request is one within the request.
         """
-        world = self._world
-        try:
-            first()
-        finally:
-            place = f"{outlasting.place}: {self._actor.name}: {what} {path}"
-            world.wait(self._actor, outlasting.late.begin(world, place, sent=sent), sent=sent)
+        world, where = self._world, "after" if now else "within"
+        place = f"{where}: {self._actor.name}: {what} {path}"
+        world.wait(self._actor, outlasting.late.begin(world, place, sent=sent), sent=sent)
         if now:
             world.pause(self._actor)
 
