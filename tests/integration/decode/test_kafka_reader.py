@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from confluent_kafka import Producer
 from bucketingest.decode.kafka.client_options import client_of
 from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
-from bucketingest.decode.kafka.reader import BATCH_BYTES, BATCH_ROWS, SILENCE_SECONDS, read
+from bucketingest.decode.kafka.reader import BATCH_BYTES, BATCH_ROWS, SILENCE_SECONDS, expect, read
 from devservers.kafka import LOGIN, KafkaBroker
 from devservers.produce import produce
 
@@ -273,3 +275,43 @@ def test_certificates_are_those_of_javas_client(
         found("127.0.0.1", **{"kafka.security.protocol": "SSL"})
     with pytest.raises(TopicInDoubt, match=f"{topic}-0 from 0 to 1: "):
         found("127.0.0.1", **trust)
+
+
+def test_topics_that_are_expected_are_asked_for_together(kafka_broker: KafkaBroker, topic: str) -> None:
+    """Each that is not costs a request and a second."""
+    names = [f"{topic}-{number}" for number in range(20)]
+    for name in names:
+        kafka_broker.create_topic(name)
+        produce(kafka_broker.bootstrap_servers, name, [(b"k", name.encode())])
+    asked: list[int] = []
+
+    def said(text: str) -> None:
+        asked.append(sum(each["req"].get("Metadata", 0) for each in json.loads(text)["brokers"].values()))
+
+    client = client_of(kafka_broker.bootstrap_servers, {})
+    watched = replace(client, properties={**client.properties, "statistics.interval.ms": 50, "stats_cb": said})  # type: ignore[dict-item]
+    wanted = [TopicRange(name, 0, 0, 1) for name in names]
+
+    expect(wanted, watched)
+    found = [batch.column("value")[0].as_py() for each in wanted for batch in read(each, watched)]
+
+    assert found == [name.encode() for name in names]
+    while not asked:
+        list(read(wanted[0], watched))
+    assert max(asked) < len(names) / 2
+
+
+def test_an_expected_topic_that_is_not_there_is_no_matter_to_the_others(
+    kafka_broker: KafkaBroker, topic: str, send: Callable[..., None]
+) -> None:
+    send(b"x")
+    send(b"y", partition=1)
+    client = client_of(kafka_broker.bootstrap_servers, {})
+    there, missing = [TopicRange(topic, 0, 0, 1), TopicRange(topic, 1, 0, 1)], TopicRange(f"{topic}-not", 0, 0, 1)
+
+    expect([missing, *there], client)
+
+    assert [values(kafka_broker, each) for each in there] == [[b"x"], [b"y"]]
+    with pytest.raises(TopicInDoubt, match="-not-0 from 0 to 1"):
+        batches(kafka_broker, missing, silence=0.5)
+    assert values(kafka_broker, there[0]) == [b"x"]

@@ -22,7 +22,7 @@ from bucketingest.decode.debezium.events import TruncatedAt
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
-from bucketingest.decode.kafka.reader import SILENCE_SECONDS, read
+from bucketingest.decode.kafka.reader import SILENCE_SECONDS, expect, read
 from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.hudi.table.file_view import FileSlice
 from bucketingest.index.errors import PartitionsNotLoaded
@@ -153,6 +153,7 @@ def _own(plan: WritePlan) -> Stage:
 def _pack_topics(plan: WritePlan, decoder: MessageDecoder, client: Client, ranges: Sequence[TopicRange]) -> Stage:
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         drain(batches)
+        expect(ranges, client)  # a worker runs many tasks
         yield from pack_range(ranges[current_task()], plan, decoder, client, current_task())
 
     return stage

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
-from bucketingest.decode.kafka.reader import read
+from bucketingest.decode.kafka.reader import expect, read
 from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.storage import StorageError
 from bucketingest.stream.micro_batch import LeftToSpark, write_micro_batch, write_ranges
@@ -73,6 +73,7 @@ def packed_here(
         return None
     packed: list[pa.RecordBatch] = []
     size = 0
+    expect(ranges, client)
     try:
         for task, wanted in enumerate(ranges):
             for batch in pack_messages(read(wanted, client, decoder.needs), plan, decoder, task):

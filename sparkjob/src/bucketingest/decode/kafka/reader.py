@@ -4,7 +4,7 @@ each, so all that follows is the same, to the byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -48,12 +48,23 @@ def read(
         raise
 
 
+def expect(ranges: Iterable[TopicRange], client: Client) -> None:
+    """These are read next: ask once who leads the topics that this process has not read. One that is first met when it
+    is read costs a second.
+    """
+    if "Consumer" in globals():
+        with suppress(KafkaException):  # `read` says it
+            _kept.connection(client).expect(ranges)
+
+
 class _Connection:
     """A consumer, and what it last said of its brokers."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.said: KafkaError | None = None
+        self._met: set[str] = set()
+        """Topics whose leaders the client knows, or has asked for."""
         self.consumer = Consumer({**client.properties, "error_cb": self._note})
 
     def _note(self, error: KafkaError) -> None:
@@ -63,7 +74,18 @@ class _Connection:
     def start(self, partition: TopicPartition) -> None:
         """Read the partition from its offset on, and nothing else."""
         self.said = None
+        self._met.add(partition.topic)
         self.consumer.assign([partition])
+
+    def expect(self, ranges: Iterable[TopicRange]) -> None:
+        """Have the client ask for the leaders of topics that it has not met: it does for what is assigned, in one
+        request. What is paused is not fetched. Raises KafkaException.
+        """
+        new = [TopicPartition(*each[:3]) for each in ranges if each.topic not in self._met]
+        if len(topics := {each.topic for each in new}) > 1:
+            self._met |= topics
+            self.consumer.assign(new)
+            self.consumer.pause(new)
 
     def messages(self, count: int) -> list[Message]:
         """At most so many, and events; what there is after a moment. Raises KafkaException if no broker lets us in."""

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.decode.kafka.reader import expect
 from bucketingest.stream.micro_batch import current_task, drain, own_error, pack_range
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.spark.arrow_map import map_in_arrow
@@ -113,9 +114,12 @@ class Stages:
         """A reading task: its ranges' rows, with the unit that they are for."""
         drain(batches)
         first = {unit.work: number for number, unit in reversed(list(enumerate(self.units)))}
-        for number, at in self.reading[current_task()]:
+        mine = self.reading[current_task()]
+        for place, (number, at) in enumerate(mine):
             work = self.works[number]
             try:
+                # Again each time: what fails closes the connection.
+                expect((self.works[other].ranges[part] for other, part in mine[place:]), work.client)
                 for packed in pack_range(work.ranges[at], work.plan, work.decoder, work.client, at):
                     yield _addressed(packed, first[number], self.writing)
             except Exception as error:  # noqa: BLE001 - it is told, and of no matter to the other tables
