@@ -261,9 +261,9 @@ def test_certificates_are_those_of_javas_client(
     }
     any_name = {"kafka.ssl.endpoint.identification.algorithm": ""}
 
-    def found(host: str, **options: str) -> list[list[bytes]]:
+    def found(host: str, silence: float = SILENCE_SECONDS, **options: str) -> list[list[bytes]]:
         client = client_of(f"{host}:{port}", options)
-        some = read(TopicRange(topic, 0, 0, 1), client, ("value",), 2.0)
+        some = read(TopicRange(topic, 0, 0, 1), client, ("value",), silence)
         return [batch.column("value").to_pylist() for batch in some]
 
     assert found("127.0.0.1", **trust, **own) == [[b"a"]]
@@ -274,7 +274,7 @@ def test_certificates_are_those_of_javas_client(
     with pytest.raises(TopicInDoubt, match=r"_SSL: .*certificate verify failed"):
         found("127.0.0.1", **{"kafka.security.protocol": "SSL"})
     with pytest.raises(TopicInDoubt, match=f"{topic}-0 from 0 to 1: "):
-        found("127.0.0.1", **trust)
+        found("127.0.0.1", 2.0, **trust)
 
 
 def test_topics_that_are_expected_are_asked_for_together(kafka_broker: KafkaBroker, topic: str) -> None:

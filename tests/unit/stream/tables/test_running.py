@@ -262,6 +262,23 @@ def test_a_table_that_hangs_while_it_opens_is_late(
     until(made, lambda said: said.open == 1 and said.late == 0)
 
 
+def test_tables_that_hang_while_they_are_opened_keep_no_thread_from_another(
+    job: Callable[..., RunningTables], kafka: Kafka, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+    tables.opening = lambda: goes_on.wait(30)
+    monkeypatch.setattr(running, "_HANGS_SECONDS", 0.0)
+    made = job(*(f"t{number}" for number in range(100)))
+    until(made, lambda said: said.known == 100 and all(known.is_busy for known in made._tables.values()))
+
+    tables.opening = lambda: None
+    kafka.topics["new"] = there(10)
+
+    until(made, lambda _: written(made).get("new") == 1)
+    goes_on.set()
+    until(made, lambda said: said.open == 101)
+
+
 def test_the_table_of_a_topic_that_is_gone_is_closed_and_nothing_of_it_waits(
     job: Callable[..., RunningTables], kafka: Kafka, tables: Tables
 ) -> None:

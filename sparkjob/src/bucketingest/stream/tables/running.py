@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 1.0
 """Between two looks at the topics, at least; `commit.trigger` may be longer."""
-_THREADS: Final = 64
-"""Tables that are written, opened or served at a time."""
 _OPENING: Final = 16
 """Tables that are opened at a time: those that are ready are written while others are opened."""
 _HANGS_SECONDS: Final = 10.0
@@ -130,7 +128,7 @@ class RunningTables:
         self._shared = Shared(rows, resource, self._look, self._gathering, ended_hosts, self._stop)
         self._tables: dict[str, _Known] = {}
         self._turns = ServiceTurns()
-        self._pool = ThreadPoolExecutor(_THREADS, "table")
+        self._pool = ThreadPoolExecutor(TABLES_MAX, "table")  # none waits for a thread that another table keeps
         self._next_look = forward_seconds()
         self._has_looked = self._answers = False
         self._has_ended = False
