@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.decode.debezium.events import TruncatedAt
 from bucketingest.decode.kafka.client_options import Client
-from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.errors import TopicInDoubt, TopicSilent
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS, expect, read
 from bucketingest.decode.sql.nodes import RowsInDoubt
@@ -169,10 +169,16 @@ def _pack_deletes(plan: WritePlan, files: Sequence[FileSlice]) -> Stage:
 
 
 def pack_range(
-    wanted: TopicRange, plan: WritePlan, decoder: MessageDecoder, client: Client, map_task: int
+    wanted: TopicRange,
+    plan: WritePlan,
+    decoder: MessageDecoder,
+    client: Client,
+    map_task: int,
+    *,
+    silence: float = SILENCE_SECONDS,
 ) -> Iterator[pa.RecordBatch]:
-    """In a task: as `pack_messages`, of the messages of a range, which is read here."""
-    silence = SILENCE_SECONDS / (1 + _context().attemptNumber())
+    """In a task: as `pack_messages`, of the messages of a range, which is read here; `silence` as for `read`."""
+    silence /= 1 + _context().attemptNumber()
     yield from pack_messages(read(wanted, client, decoder.needs, silence), plan, decoder, map_task)
 
 
@@ -224,6 +230,8 @@ def own_error(text: str) -> Exception | None:
         return ConflictingAttempt(why)
     if (why := raised(text, PartitionsNotLoaded)) is not None:
         return PartitionsNotLoaded.of_text(why)
+    if (why := raised(text, TopicSilent)) is not None:
+        return TopicSilent(why)
     if (why := raised(text, TopicInDoubt)) is not None:
         return TopicInDoubt(why)
     if (why := raised(text, TruncatedAt)) is not None:

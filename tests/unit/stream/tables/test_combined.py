@@ -11,8 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bucketingest.decode.kafka.client_options import Client
-from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.errors import TopicInDoubt, TopicSilent
 from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.decode.kafka.reader import SILENCE_SECONDS
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.tables import combined
 from bucketingest.stream.tables.combined import Answer, Stages, TableFailed, Work, write_combined
@@ -34,8 +35,12 @@ def work(topic: str, plan: WritePlan, partitions: int = 1) -> Work:
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs the stages of works as Spark's tasks would, one after the other; rows by `topic-partition`."""
 
-    def written(works: Sequence[Work], rows: Rows, slots: int = 2) -> list[Answer]:
-        def read(wanted: TopicRange, plan: WritePlan, _: object, __: object, task: int) -> Iterator[pa.RecordBatch]:
+    def written(works: Sequence[Work], rows: Rows, slots: int = 2, waits: list[float] | None = None) -> list[Answer]:
+        def read(
+            wanted: TopicRange, plan: WritePlan, _: object, __: object, task: int, *, silence: float
+        ) -> Iterator[pa.RecordBatch]:
+            if waits is not None:
+                waits.append(silence)
             found = rows.get(f"{wanted.topic}-{wanted.partition}", [])
             if isinstance(found, Exception):
                 raise found
@@ -97,6 +102,22 @@ def test_what_fails_is_an_answer_about_its_own_table(run: Any) -> None:
     assert str(lost) == "nobody answers"
     assert isinstance(odd, TableFailed)
     assert "ValueError: a defect" in str(odd)
+
+
+def test_topics_that_say_nothing_do_not_keep_the_others_for_as_long_as_each_alone_may(run: Any) -> None:
+    silent = [f"s{number}" for number in range(9)]
+    waits: list[float] = []
+
+    answers = run(
+        [work(topic, write_plan(tasks=1)) for topic in (*silent, "a")],
+        {**{f"{topic}-0": TopicSilent("nothing") for topic in silent}, "a-0": [row("a")]},
+        slots=1,
+        waits=waits,
+    )
+
+    assert [type(answer) for answer in answers[:-1]] == [TopicSilent] * 9
+    assert received(answers[-1]) == 1
+    assert sum(waits) < 2 * (2 * SILENCE_SECONDS + 3 * len(silent)), "two tasks"
 
 
 def test_a_table_whose_rows_cannot_be_made_writes_no_file(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

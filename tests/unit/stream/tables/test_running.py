@@ -243,6 +243,28 @@ def test_while_kafka_does_not_answer_tables_wait_and_are_not_parked(
     until(made, lambda _: written(made).get("x") == 20)
 
 
+def test_a_topic_that_cannot_be_read_parks_its_table_alone(job: Callable[..., RunningTables], kafka: Kafka) -> None:
+    made = job("x", "y")
+    kafka.topics["x"] = TopicOffsets("A", {}, {}, "x has no leader")
+    said = until(made, lambda said: said.parked == 1 and said.worst[0].failures > 1)
+    assert (said.worst[0].topic, said.worst[0].reason, written(made)) == ("x", "x has no leader", {"y": 1})
+
+    kafka.topics |= {"x": there(10), "y": TopicOffsets("A", {}, {}, "y has no leader")}  # one that is open
+
+    until(made, lambda said: said.parked == 1 and said.worst[0].topic == "y")
+    assert written(made) == {"x": 1}
+
+
+def test_a_run_that_ends_with_its_input_names_a_topic_that_cannot_be_read(
+    job: Callable[..., RunningTables], kafka: Kafka
+) -> None:
+    made = job("x", "y", once=True)
+    kafka.topics["x"] = TopicOffsets("A", {}, {}, "x has no leader")
+    with pytest.raises(TablesParked, match="1 of 2 tables are parked: x: x has no leader"):
+        made.wait(60)
+    assert {each.topic: each.rows for each in made.reports()} == {"x": 0, "y": 1}
+
+
 def test_a_table_that_hangs_while_it_opens_is_late(
     job: Callable[..., RunningTables], tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,3 +14,7 @@ KAFKA_IS_AWAY: Final = re.compile(  # in the words of Spark, and of kafka-client
 
 class TopicInDoubt(Exception):
     """Messages are lost, or cannot be read here: what is to happen then is Spark's to say."""
+
+
+class TopicSilent(TopicInDoubt):
+    """No message came that must be there, and nobody said why: a partition without leader."""

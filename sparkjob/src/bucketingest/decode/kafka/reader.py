@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from bucketingest.decode.kafka.client_options import Client
-from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.errors import TopicInDoubt, TopicSilent
 from bucketingest.decode.kafka.message import MESSAGE, VALUE
 from bucketingest.decode.kafka.ranges import Cursor, TopicRange
 
@@ -33,7 +33,7 @@ def read(
     wanted: TopicRange, client: Client, columns: tuple[str, ...] = (VALUE,), silence: float = SILENCE_SECONDS
 ) -> Iterator[pa.RecordBatch]:
     """The messages in batches with these columns of `MESSAGE`, in this order; `VALUE` is the first. What is not asked
-    for costs nothing. Raises TopicInDoubt, also if nothing comes for so many seconds.
+    for costs nothing. Raises TopicInDoubt, and TopicSilent if nothing comes for so many seconds.
     """
     assert columns[0] == VALUE, "the size of a batch is that of its first column"
     if "Consumer" not in globals():
@@ -163,7 +163,7 @@ def _pieces(connection: _Connection, wanted: TopicRange, columns: tuple[str, ...
         if waits * _PATIENCE_SECONDS >= silence:
             why = "the brokers say nothing" if connection.said is None else _said(connection.said)
             text = f"{wanted}: no message from {cursor.next} on for {silence:g} s: {why}"
-            raise TopicInDoubt(connection.client.without_secrets(text))
+            raise TopicSilent(connection.client.without_secrets(text))
         # By identity: a KafkaError cannot be compared with None.
         if not [error for error in map(Message.error, found) if error is not None]:
             yield _taken(found, cursor, columns)

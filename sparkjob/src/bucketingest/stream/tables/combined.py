@@ -17,8 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bucketingest.decode.kafka.client_options import Client
+from bucketingest.decode.kafka.errors import TopicSilent
 from bucketingest.decode.kafka.ranges import TopicRange
-from bucketingest.decode.kafka.reader import expect
+from bucketingest.decode.kafka.reader import SILENCE_SECONDS, expect
 from bucketingest.stream.micro_batch import current_task, drain, own_error, pack_range
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.spark.arrow_map import map_in_arrow
@@ -41,6 +42,8 @@ _FAILED: Final = -100
 _PACKED_DDL: Final = f"slot INT, unit INT, {SHUFFLE_DDL}"
 _SAID_DDL: Final = f"unit INT, failure STRING, {STATUS_DDL}"
 _TASKS_PER_SLOT: Final = 2
+_SILENCE_MIN_SECONDS: Final = 3.0
+"""A topic that says nothing is waited for half as long as the one before it in the task, and not shorter."""
 
 
 class TableFailed(PySparkException):
@@ -114,15 +117,17 @@ class Stages:
         """A reading task: its ranges' rows, with the unit that they are for."""
         drain(batches)
         first = {unit.work: number for number, unit in reversed(list(enumerate(self.units)))}
-        mine = self.reading[current_task()]
+        mine, silence = self.reading[current_task()], SILENCE_SECONDS
         for place, (number, at) in enumerate(mine):
             work = self.works[number]
             try:
                 # Again each time: what fails closes the connection.
                 expect((self.works[other].ranges[part] for other, part in mine[place:]), work.client)
-                for packed in pack_range(work.ranges[at], work.plan, work.decoder, work.client, at):
+                for packed in pack_range(work.ranges[at], work.plan, work.decoder, work.client, at, silence=silence):
                     yield _addressed(packed, first[number], self.writing)
             except Exception as error:  # noqa: BLE001 - it is told, and of no matter to the other tables
+                if isinstance(error, TopicSilent):
+                    silence = max(_SILENCE_MIN_SECONDS, silence / 2)
                 for task in range(work.plan.tasks):
                     said = counted(_FAILED, 0, work.plan, task)
                     said = said.set_column(SHUFFLE_SCHEMA.get_field_index("message"), "message", _text(error))

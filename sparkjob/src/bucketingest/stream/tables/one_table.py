@@ -21,6 +21,7 @@ from typing import Final, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketingest.decode.kafka.client_options import Client
+from bucketingest.decode.kafka.errors import TopicSilent
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds
@@ -31,7 +32,7 @@ from bucketingest.spec.many_tables import table_resource
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.checkpoint.checkpoint import chained, check_kind
-from bucketingest.stream.errors import TopicsMissing
+from bucketingest.stream.errors import SourceUnreachable, TopicsMissing
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.growth import Growth, first_taken
 from bucketingest.stream.ingestion import Input, Inputs, checked, inputs_of, opened_for
@@ -97,6 +98,10 @@ class Shared:
     def session(self) -> SparkSession:
         """Spark's."""
         return self.rows.sparkSession
+
+
+def _refuse(reason: str) -> None:
+    raise SourceUnreachable(reason)
 
 
 class _Turn(Protocol):
@@ -239,6 +244,10 @@ class OneTable:
             self._ends_at = ends if self.trouble is None else None
             log.info("the table has no input and is closed until it has", extra={"topic": self.topic})
 
+    def set_aside(self, reason: str) -> None:
+        """Park it: its topic cannot be read now."""
+        self._guarded(partial(_refuse, reason))
+
     def leave(self) -> None:
         """Close it, because its topic is gone: nothing of it waits any more."""
         self._guarded(self.close)
@@ -321,7 +330,10 @@ class OneTable:
         if plan.is_global:  # it needs a shuffle more than others
             self._shared.gathering.withdraw(self.topic)
             return write_ranges(rows.session, rows.ranges, plan, decoder, client)
-        statuses = self._shared.gathering.submit(self.topic, Work(plan, decoder, client, rows.ranges))
+        try:
+            statuses = self._shared.gathering.submit(self.topic, Work(plan, decoder, client, rows.ranges))
+        except TopicSilent as error:  # Spark's tasks would wait for longer, in the place of those of other tables
+            raise SourceUnreachable(str(error)) from error
         if not any(status.undecoded for status in statuses):
             self._read_at = self._shared.gathering.written_at
         return statuses

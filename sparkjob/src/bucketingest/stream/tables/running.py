@@ -218,9 +218,18 @@ class RunningTables:
                 table = OneTable(topic, self._shared, self._board.table(topic), self._turns.takes)
                 self._tables[topic] = known = _Known(table, now)
             known.now, known.table.is_gone = now, False
+            if now.silent:
+                self._set_aside(known)
+                continue
             known.table.board.source_ends({(topic, part): end for part, end in now.ends.items()})
         for topic in self._tables.keys() - found.keys():
             self._is_gone(topic, self._tables[topic])
+
+    def _set_aside(self, known: _Known) -> None:
+        """Its topic cannot be read: each look after the pause counts as a try."""
+        trouble = known.table.trouble
+        if not known.is_busy and (trouble is None or forward_seconds() >= trouble.again_at):
+            known.busy = self._pool.submit(known.table.set_aside, known.now.silent)
 
     def _is_gone(self, topic: str, known: _Known) -> None:
         if not known.table.is_gone:
@@ -239,7 +248,7 @@ class RunningTables:
         """Have tables opened whose position is not known, those with the most messages first."""
         now = forward_seconds()
         closed = [known for known in self._tables.values() if not known.table.is_known]
-        free = [known for known in closed if not known.is_busy and self._may_go(known.table, now)]
+        free = [known for known in closed if not known.is_busy and self._may_go(known, now)]
         share = self._most // max(1, len(self._tables))
         room = _OPENING - sum(known.is_busy and now - known.began < _HANGS_SECONDS for known in closed)
         for known in sorted(free, key=_Known.messages, reverse=True)[: max(0, room)]:
@@ -248,7 +257,7 @@ class RunningTables:
     def _plan(self) -> None:
         """Have those tables written that are due, and with them those that soon would be: they share the job."""
         now = forward_seconds()
-        free = [known for known in self._tables.values() if not known.is_busy and self._may_go(known.table, now)]
+        free = [known for known in self._tables.values() if not known.is_busy and self._may_go(known, now)]
         for known in free:
             if known.table.has_replay:
                 self._start(known, 1)
@@ -281,9 +290,13 @@ class RunningTables:
             due_again.input_at, due_again.is_awake = now - _IDLE_SECONDS + _AWAKE_SECONDS, True
             due_again.busy = self._pool.submit(due_again.table.wake)
 
-    def _may_go(self, table: OneTable, now: float) -> bool:
-        trouble = table.trouble
-        return not table.is_gone and (trouble is None or (self._answers and now >= trouble.again_at))
+    def _may_go(self, known: _Known, now: float) -> bool:
+        trouble = known.table.trouble
+        return (
+            not known.table.is_gone
+            and not known.now.silent
+            and (trouble is None or (self._answers and now >= trouble.again_at))
+        )
 
     def _age(self, table: OneTable, now: float) -> float:
         return float("inf") if self._once or table.written_at is None else now - table.written_at

@@ -28,6 +28,8 @@ class TopicOffsets:
     """As of the last list of topics."""
     ends: dict[int, int]
     """Up to which messages may be read: with read_committed before the first open transaction."""
+    silent: str = ""
+    """Why the topic's offsets cannot be had; there are none then."""
 
 
 def fair_shares(waiting: Mapping[Name, int], most: int) -> dict[Name, int]:

@@ -44,6 +44,9 @@ class TopicsLook:
         self._board = board
         self._asking = threading.Lock()
         self._topics: dict[str, Topic] = {}
+        self._asked: dict[str, Topic] = {}
+        """Those whose offsets are asked for: one that gets no answer would keep those of all others."""
+        self._silent: dict[str, str] = {}
         self._begins: defaultdict[str, dict[int, int]] = defaultdict(dict)
         self._listed: float | None = None
         self._ids: dict[str, str] = {}
@@ -79,9 +82,14 @@ class TopicsLook:
             self.left_out = max(0, len(topics) - TABLES_MAX)
             kept = sorted(topics, key=lambda name: (name not in self._topics, name))[:TABLES_MAX]
             self._topics, self._listed = {name: topics[name] for name in kept}, began
-            self._begins = _by_topic(self._brokers.begins(self._topics))
-        ends = _by_topic(self._brokers.ends(self._topics, stable=self._committed_only))
-        return {name: TopicOffsets(topic.id, self._begins[name], ends[name]) for name, topic in self._topics.items()}
+            self._silent = {name: _silent(name, topic) for name, topic in self._topics.items() if topic.leaderless}
+            self._asked = {name: topic for name, topic in self._topics.items() if name not in self._silent}
+            self._begins = _by_topic(self._brokers.begins(self._asked))
+        ends = _by_topic(self._brokers.ends(self._asked, stable=self._committed_only))
+        return {
+            name: TopicOffsets(topic.id, self._begins[name], ends[name], self._silent.get(name, ""))
+            for name, topic in self._topics.items()
+        }
 
     def newest(self, topic: str) -> Offsets:
         """Where the topic's partitions end, open transactions included. Raises as `Brokers`."""
@@ -102,6 +110,14 @@ class TopicsLook:
     def close(self) -> None:
         """Ask no more."""
         quietly(self._brokers.close)
+
+
+def _silent(name: str, topic: Topic) -> str:
+    many = "partitions" if len(topic.leaderless) > 1 else "partition"
+    return (
+        f"the topic {name} has no leader for {many} {', '.join(map(str, topic.leaderless[:10]))}: start the brokers "
+        "that have replicas of it; the table goes on then"
+    )
 
 
 def _by_topic(offsets: Offsets) -> defaultdict[str, dict[int, int]]:

@@ -5,6 +5,7 @@ client is the one that Spark's source uses, with the same options. No message is
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,8 +33,9 @@ _CLOSE_SECONDS: Final = 2
 _NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """What a broker before Kafka 2.8 says: sixteen zero bytes."""
 _LISTED: Final = re.compile(r"\(name=([^,]+), topicId=([^,]+), internal=")
+_LEADERLESS: Final = re.compile(r"\(name=([\w.-]+), internal=|\(partition=(\d+), leader=none,")
 _OFFSET: Final = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
-"""What Kafka's client says of a topic, and of a partition, as text."""
+"""What Kafka's client says of a topic, of a topic's partitions, and of a partition, as text."""
 _T = TypeVar("_T")
 
 
@@ -44,6 +46,8 @@ class Topic:
     id: str
     """It is never given to another topic, also not to one of the same name; "" if the brokers give none."""
     partitions: tuple[int, ...]
+    leaderless: tuple[int, ...] = ()
+    """Partitions that no broker leads now. A question about one of them gets no answer."""
 
 
 class Brokers:
@@ -140,7 +144,8 @@ class Brokers:
                 "the name, or create the topic",
                 missing,
             ) from error
-        return {name: _topic(found[name]) for name in names}
+        silent = leaderless(str(found.toString()))
+        return {name: _topic(found[name], tuple(silent[name])) for name in names}
 
     def _names(self, admin: Any) -> frozenset[str]:
         return frozenset(str(name) for name in self._answer(admin.listTopics().names()))
@@ -209,10 +214,24 @@ def look_at_topics(session: SparkSession, source: KafkaSource, seconds: float) -
     return found, f"{len(found)} topics with {sum(len(topic.partitions) for topic in found.values())} partitions"
 
 
-def _topic(description: Any) -> Topic:
+def leaderless(text: str) -> defaultdict[str, list[int]]:
+    """Partitions without leader by topic, by the text of what Kafka's client found. To ask each takes some calls of
+    the JVM.
+    """
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    topic = ""
+    for name, partition in _LEADERLESS.findall(text):
+        if name:
+            topic = name
+        else:
+            found[topic].append(int(partition))
+    return found
+
+
+def _topic(description: Any, silent: tuple[int, ...]) -> Topic:
     found = str(description.topicId().toString())
     # They are numbered from 0 on; to ask each for its number takes some calls of the JVM for each.
-    return Topic("" if found == _NO_ID else found, tuple(range(description.partitions().size())))
+    return Topic("" if found == _NO_ID else found, tuple(range(description.partitions().size())), silent)
 
 
 def client_properties(source: KafkaSource, seconds: float) -> dict[str, str]:

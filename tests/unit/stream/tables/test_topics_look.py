@@ -1,0 +1,68 @@
+"""A look at the topics of many tables: what cannot be answered of one topic is not asked with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from bucketingest.spec.fields.source import KafkaSource
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.tables import topics_look
+from bucketingest.stream.tables.topics_look import TopicsLook
+from bucketingest.stream.topics.brokers import Topic, leaderless
+from bucketingest.write.instants.source_range import Offsets
+
+SOURCE = KafkaSource.model_validate({"bootstrapServers": "kafka:9092", "topicPattern": ".*"})
+
+
+class Brokers:
+    """Does not answer if a partition without leader is asked for."""
+
+    servers = "kafka:9092"
+
+    def __init__(self, topics: Mapping[str, Topic]) -> None:
+        self._topics = topics
+
+    def topics(self) -> Mapping[str, Topic]:
+        return self._topics
+
+    def begins(self, topics: Mapping[str, Topic]) -> Offsets:
+        assert not any(topic.leaderless for topic in topics.values())
+        return {(name, part): 0 for name, topic in topics.items() for part in topic.partitions}
+
+    def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
+        assert stable
+        return dict.fromkeys(self.begins(topics), 7)
+
+
+def test_a_topic_without_leader_is_named_and_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers({"led": Topic("A", (0, 1)), "not": Topic("B", (0, 1, 2), (0, 2))})
+    monkeypatch.setattr(topics_look, "Brokers", lambda *_: brokers)
+    session: Any = None
+
+    found = TopicsLook(session, SOURCE, ProgressBoard()).look()
+
+    assert found is not None
+    assert (found["led"].ends, found["led"].silent) == ({0: 7, 1: 7}, "")
+    assert found["not"].ends == {}
+    assert found["not"].silent.startswith("the topic not has no leader for partitions 0, 2: start the brokers")
+
+
+def test_partitions_without_leader_are_those_of_their_topic() -> None:
+    """As kafka-clients 4.1 says it."""
+    node = "127.0.0.1:9092 (id: 1 rack: null isFenced: false)"
+
+    def partition(number: int, leader: str) -> str:
+        return f"(partition={number}, leader={leader}, replicas={node}, isr={node}, elr=, lastKnownElr=)"
+
+    text = ", ".join(
+        f"{name}=(name={name}, internal=false, partitions={','.join(parts)}, authorizedOperations=null)"
+        for name, parts in {
+            "shop.a": [partition(0, node), partition(1, node)],
+            "shop.b": [partition(0, "none"), partition(1, node), partition(2, "none")],
+        }.items()
+    )
+
+    assert leaderless(f"{{{text}}}") == {"shop.b": [0, 2]}
