@@ -150,6 +150,10 @@ chains: $(READY) ## random versions of schemas while rows flow, with crashes: ev
 soak: $(READY) java connectors kafka-broker oracle ## kill the job again and again under load, then compare every row (KILLS=20 SEED=7)
 	PYTHONPATH=tests:tools $(BIN)/python -m soak $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
 
+.PHONY: soak-many
+soak-many: $(READY) java connectors kafka-broker oracle ## seven tables of one resource under kills, one of them refused: every row compared (KILLS=20 SEED=7)
+	PYTHONPATH=tests:tools $(BIN)/python -m soak.many $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
 # STEPS of the whole run, SEED repeats them; FOLDER: stays, and a run that ended goes on in it; MINUTES: end before.
 .PHONY: turns
 turns: $(READY) java oracle ## Hudi's Spark writer and ours in turns on one table, every key checked after each step (STEPS=1000 SEED=1)

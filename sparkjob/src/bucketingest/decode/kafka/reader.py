@@ -16,7 +16,7 @@ from bucketingest.decode.kafka.message import MESSAGE, VALUE
 from bucketingest.decode.kafka.ranges import Cursor, TopicRange
 
 with suppress(ImportError):  # a driver without it leaves all to Spark
-    from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+    from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 BATCH_ROWS: Final = 1000
 """As `spark.sql.execution.arrow.maxRecordsPerBatch` is."""
@@ -27,6 +27,8 @@ SILENCE_SECONDS: Final = 20.0
 """So long nothing may come: a partition has another leader sooner. Counted in waits, as a process may be paused.
 """
 _ANSWER_SECONDS: Final = 10.0
+_LEADERS_SECONDS: Final = 3.0
+"""So long the leaders of partitions are asked for together. Then each is waited for alone."""
 
 
 def read(
@@ -64,7 +66,7 @@ class _Connection:
         self.client = client
         self.said: KafkaError | None = None
         self._met: set[str] = set()
-        """Topics whose leaders the client knows, or has asked for."""
+        """Topics whose leaders the client has asked for."""
         self.consumer = Consumer({**client.properties, "error_cb": self._note})
 
     def _note(self, error: KafkaError) -> None:
@@ -74,18 +76,16 @@ class _Connection:
     def start(self, partition: TopicPartition) -> None:
         """Read the partition from its offset on, and nothing else."""
         self.said = None
-        self._met.add(partition.topic)
         self.consumer.assign([partition])
 
     def expect(self, ranges: Iterable[TopicRange]) -> None:
-        """Have the client ask for the leaders of topics that it has not met: it does for what is assigned, in one
-        request. What is paused is not fetched. Raises KafkaException.
-        """
-        new = [TopicPartition(*each[:3]) for each in ranges if each.topic not in self._met]
-        if len(topics := {each.topic for each in new}) > 1:
-            self._met |= topics
-            self.consumer.assign(new)
-            self.consumer.pause(new)
+        """Have the client know who leads these partitions, if it has not met their topics."""
+        new = [each for each in ranges if each.topic not in self._met]
+        if new:
+            self._met.update(each.topic for each in new)
+            ends = [TopicPartition(each.topic, each.partition, OFFSET_END) for each in new]
+            with suppress(KafkaException):  # `read` says it
+                self.consumer.offsets_for_times(ends, timeout=_LEADERS_SECONDS)  # it needs the leaders, all at once
 
     def messages(self, count: int) -> list[Message]:
         """At most so many, and events; what there is after a moment. Raises KafkaException if no broker lets us in."""
@@ -155,6 +155,7 @@ def _pieces(connection: _Connection, wanted: TopicRange, columns: tuple[str, ...
     """The messages of the range, as they come."""
     partition = TopicPartition(wanted.topic, wanted.partition, wanted.start)
     cursor = Cursor(wanted)
+    connection.expect([wanted])
     connection.start(partition)
     waits = 0
     while not cursor.at_end:
