@@ -261,20 +261,20 @@ def test_certificates_are_those_of_javas_client(
     }
     any_name = {"kafka.ssl.endpoint.identification.algorithm": ""}
 
-    def found(host: str, silence: float = SILENCE_SECONDS, **options: str) -> list[list[bytes]]:
+    def found(host: str, options: dict[str, str], silence: float = SILENCE_SECONDS) -> list[list[bytes]]:
         client = client_of(f"{host}:{port}", options)
         some = read(TopicRange(topic, 0, 0, 1), client, ("value",), silence)
         return [batch.column("value").to_pylist() for batch in some]
 
-    assert found("127.0.0.1", **trust, **own) == [[b"a"]]
-    assert found("127.0.0.1", **files) == [[b"a"]]
-    assert found("localhost", **trust, **own, **any_name) == [[b"a"]]
+    assert found("127.0.0.1", trust | own) == [[b"a"]]
+    assert found("127.0.0.1", files) == [[b"a"]]
+    assert found("localhost", trust | own | any_name) == [[b"a"]]
     with pytest.raises(TopicInDoubt, match=r"_SSL: .*certificate verify failed"):
-        found("localhost", **trust, **own)  # the certificate has the address only
+        found("localhost", trust | own)  # the certificate has the address only
     with pytest.raises(TopicInDoubt, match=r"_SSL: .*certificate verify failed"):
-        found("127.0.0.1", **{"kafka.security.protocol": "SSL"})
+        found("127.0.0.1", {"kafka.security.protocol": "SSL"})
     with pytest.raises(TopicInDoubt, match=f"{topic}-0 from 0 to 1: "):
-        found("127.0.0.1", 2.0, **trust)
+        found("127.0.0.1", trust, silence=2.0)
 
 
 def test_topics_that_are_expected_are_asked_for_together(kafka_broker: KafkaBroker, topic: str) -> None:
