@@ -61,7 +61,7 @@ def test_partitions_without_leader_are_those_of_their_topic() -> None:
         f"{name}=(name={name}, internal=false, partitions={','.join(parts)}, authorizedOperations=null)"
         for name, parts in {
             "shop.a": [partition(0, node), partition(1, node)],
-            "shop.b": [partition(0, "none"), partition(1, node), partition(2, "none")],
+            "shop.b": [partition(0, "null"), partition(1, node), partition(2, "null")],
         }.items()
     )
 

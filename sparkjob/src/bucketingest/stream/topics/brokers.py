@@ -33,7 +33,7 @@ _CLOSE_SECONDS: Final = 2
 _NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """What a broker before Kafka 2.8 says: sixteen zero bytes."""
 _LISTED: Final = re.compile(r"\(name=([^,]+), topicId=([^,]+), internal=")
-_LEADERLESS: Final = re.compile(r"\(name=([\w.-]+), internal=|\(partition=(\d+), leader=none,")
+_LEADERLESS: Final = re.compile(r"\(name=([\w.-]+), internal=|\(partition=(\d+), leader=(?:null|none),")
 _OFFSET: Final = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
 """What Kafka's client says of a topic, of a topic's partitions, and of a partition, as text."""
 _T = TypeVar("_T")
