@@ -68,10 +68,11 @@ def test_one_name_alone_is_the_snapshot_or_the_base_files() -> None:
     assert "realtime" not in base_files.input_format
 
 
-def test_a_comment_is_the_doc_of_the_column() -> None:
-    schema = {"type": "record", "fields": [{"name": "id", "type": "string", "doc": "the key"}]}
-    (table,) = wanted_tables(TableFacts("s3://lake/t", schema), "t", "snapshot")
-    assert table.columns[-1].comment == "the key"
+def test_a_comment_is_the_doc_of_the_column_as_far_as_catalogs_take_it() -> None:
+    docs = ["the key", "of two\n  lines", "long " * 100]
+    fields = [{"name": f"c{number}", "type": "string", "doc": doc} for number, doc in enumerate(docs)]
+    (table,) = wanted_tables(TableFacts("s3://lake/t", {"type": "record", "fields": fields}), "t", "snapshot")
+    assert [each.comment for each in table.columns[-3:]] == ["the key", "of two lines", ("long " * 100)[:255]]
 
 
 def test_a_long_schema_is_cut_into_parameters_that_a_metastore_can_hold() -> None:

@@ -6,7 +6,6 @@ A clock that the test moves; times after which objects go are shortened with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,10 +14,8 @@ from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import archive_old, clean
 from bucketingest.services.protocol.holder import Guarded
-from bucketingest.storage.interface import Level, ObjectInfo, Storage
 from bucketingest.write.instants import journal
-from support.storage.dated_storage import DatedStorage
-from support.storage.passing_storage import PassingStorage
+from support.storage.counted_memory import CountedMemory
 from support.tables.services.compactions import compact
 from support.tables.table_runs import TestTable, offsets
 from support.tables.write_plans import row
@@ -33,31 +30,6 @@ FOR_HOURS = ("/services/", "/audited/", "/history/")
 """What is left of each compaction, clean and archival, of which there is one a minute."""
 
 
-class Counted(PassingStorage):
-    """Counts the requests, and the objects that listings have."""
-
-    def __init__(self, inner: Storage) -> None:
-        super().__init__(inner)
-        self.requests = self.listed = 0
-
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        found = list(super().list(prefix))
-        self.listed += len(found)
-        return iter(found)
-
-    def list_level(self, prefix: str = "") -> Level:
-        level = super().list_level(prefix)
-        self.listed += len(level.objects) + len(level.directories)
-        return level
-
-    def _before_read(self) -> None:
-        self.requests += 1
-
-    def _change(self, path: str, act: object) -> None:
-        self.requests += 1
-        super()._change(path, act)  # type: ignore[arg-type] # as it is given
-
-
 def test_a_commit_costs_the_same_at_the_end_of_a_long_run_as_at_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "KEPT_FOR", KEPT_FOR)
     now = datetime.now(UTC)
@@ -66,23 +38,23 @@ def test_a_commit_costs_the_same_at_the_end_of_a_long_run_as_at_its_beginning(mo
         return now
 
     table = TestTable()
-    table.storage = DatedStorage(table.storage, clock)
-    counted = Counted(table.storage)
-    attempt = table.attempt(counted, clock=clock)
+    storage = table.storage = CountedMemory(clock)
+    attempt = table.attempt(clock=clock)
     guarded = Guarded(table.storage, clock=clock)
     costs = []
     at = 0
     for _ in range(ROUNDS):
-        counted.requests = counted.listed = 0
+        storage.counts.clear()
         for _commit in range(BETWEEN_SERVICES):
             now += INTERVAL
             attempt.run(offsets(at, at + 1), [row(f"k{at % 5}", at=at)])
             at += 1
+        counts = dict(storage.counts)
         compact(table.storage, clock)
         clean(guarded, Retention(versions=1))
         archive_old(guarded, ArchiveRules(min_age=timedelta(seconds=2)))
         objects = sum(not any(map(each.path.__contains__, FOR_HOURS)) for each in table.storage.list())
-        costs.append((counted.requests / BETWEEN_SERVICES, counted.listed / BETWEEN_SERVICES, objects))
+        costs.append((counts["requests"], counts["names"], objects))
     for later, earlier in zip(costs[-1], costs[ROUNDS // 2 - 1], strict=True):
         assert later <= earlier * 1.05, costs
     assert len(table.timeline().instants) < 3 * BETWEEN_SERVICES

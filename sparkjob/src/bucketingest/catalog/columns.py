@@ -28,6 +28,8 @@ _HIVE: Final = {
     "local-timestamp-millis": "timestamp",
     "local-timestamp-micros": "timestamp",
 }
+_COMMENT_MAX: Final = 255
+"""Characters. Glue takes no more, and a metastore's database 256: with a longer one no table would be made."""
 _SPARK: Final = {**_HIVE, "int": "integer", "long": "long"}
 
 
@@ -42,7 +44,12 @@ class Column:
 
 def hive_columns(schema: AvroSchema) -> tuple[Column, ...]:
     """The fields of a record, in its order."""
-    return tuple(Column(f["name"].lower(), _hive(f["type"]).lower(), f.get("doc") or "") for f in schema["fields"])
+    return tuple(Column(f["name"].lower(), _hive(f["type"]).lower(), _comment(f.get("doc"))) for f in schema["fields"])
+
+
+def _comment(doc: str | None) -> str:
+    """One line, as Glue demands, of a length that both take."""
+    return " ".join((doc or "").split())[:_COMMENT_MAX]
 
 
 def spark_json(schema: AvroSchema, last: tuple[str, ...]) -> str:
