@@ -25,6 +25,7 @@ class MemoryCatalog:
     """After so many changes every change fails."""
     where: str = "memory"
     slice_size: int = 2
+    value_max: int = 20
 
     def find(self, name: str) -> CatalogTable | None:
         return self.tables.get(name)
@@ -49,6 +50,7 @@ class MemoryCatalog:
 
     def add(self, table: CatalogTable, partitions: Mapping[Values, str]) -> None:
         assert len(partitions) <= self.slice_size
+        assert all(len(value) <= self.value_max for values in partitions for value in values)
         self._change(f"add {len(partitions)} to {table.name}")
         self.partitions_of[table.name].update(partitions)
 

@@ -150,6 +150,16 @@ def test_a_value_with_slashes_of_another_writer_is_one_partition(tmp_path: Path)
     assert catalog.partitions_of["t"] == {("2026/01/02",): f"file:{tmp_path}/2026/01/02"}
 
 
+def test_a_value_that_the_catalog_cannot_store_is_named_and_keeps_no_other_partition_back(tmp_path: Path) -> None:
+    TABLE.write(tmp_path, SCHEMA, ("a", "b" * 21, "c"))
+    catalog = MemoryCatalog()
+    for _ in range(2):
+        with pytest.raises(CatalogRefused, match=r"1 partitions have a value of more than 20 .* registered: b{21};"):
+            sync(open_storage(str(tmp_path)), catalog)
+        assert [set(each) for each in catalog.partitions_of.values()] == [{("a",), ("c",)}] * 3
+    assert "last_commit_time_sync" not in catalog.tables["t"].parameters, "Hudi's own sync would pass it over"
+
+
 FOUND = CatalogTable("t", "file:/other", "org.apache.hudi.hadoop.HoodieParquetInputFormat", ())
 
 

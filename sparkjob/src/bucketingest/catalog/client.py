@@ -24,6 +24,11 @@ class CatalogClient(Protocol):
         """How many partitions one call adds at most."""
         ...
 
+    @property
+    def value_max(self) -> int:
+        """Characters of a partition's value that it can store."""
+        ...
+
     def find(self, name: str) -> CatalogTable | None:
         """The table as it is registered; None if there is none."""
         ...

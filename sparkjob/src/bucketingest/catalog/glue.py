@@ -51,6 +51,7 @@ class GlueConnection:
     _client: Any
     _account: Mapping[str, str]
     slice_size: int = 100
+    value_max: int = 1024
     """As many as Glue takes in one call."""
 
     @classmethod

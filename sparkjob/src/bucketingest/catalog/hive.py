@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self
@@ -38,22 +39,29 @@ class HiveConnection:
     _client: Any
     _transport: Any
     slice_size: int = 100
+    value_max: int = 256  # for a longer one it tries its database again and again, and does not answer
 
     @classmethod
     def open(cls, uris: str, database: str) -> Self:
-        """Connect to the first of the metastores, separated by commas, that answers. Raises CatalogUnavailable."""
+        """Connect to the first of the metastores, separated by commas, that answers: a balancer takes a connection when
+        nothing is behind it. Raises CatalogUnavailable.
+        """
         problems = []
         for uri in uris.split(","):
             place = urlsplit(uri.strip())
             socket = TSocket(place.hostname, place.port)
             socket.setTimeout(_TIMEOUT_SECONDS * 1000)
             transport = TBufferedTransport(socket)
+            client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
             try:
                 transport.open()
-            except TException as error:
-                problems.append(f"{uri}: {error}")
+                with suppress(ttypes.NoSuchObjectException):  # the next call says what is missing
+                    client.get_database(database)
+            except (TException, OSError) as error:
+                transport.close()
+                problems.append(f"{uri}: {_text(error)}")
             else:
-                return cls(uri, database, ThriftHiveMetastore.Client(TBinaryProtocol(transport)), transport)
+                return cls(uri, database, client, transport)
         raise CatalogUnavailable(f"Hive metastore {'; '.join(problems)}: start it, or correct spec.catalogs")
 
     @property

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from bucketingest.catalog.changes import altered, check_ours, check_place, same_place
 from bucketingest.catalog.client import CatalogClient, sliced
+from bucketingest.catalog.errors import CatalogRefused
 from bucketingest.catalog.table_state import TableState, listed_partitions, written_partitions
 from bucketingest.catalog.wanted import (
     SYNCED_TIMES,
@@ -163,6 +164,9 @@ def sync_table(
         }
         trusted = set[Values]() if check else set.intersection(*(set(each) for each in known.values()))
         partitions = _partitions(storage, state, paths, trusted)
+        too_long = [values for values in partitions if max(map(len, values)) > client.value_max]
+        for values in too_long:  # the catalog would take none of its slice, and of those behind it
+            del partitions[values]
         for table in tables:
             there, registered = found[table.name], known[table.name]
             missing = {values: where for values, where in partitions.items() if values not in registered}
@@ -176,8 +180,19 @@ def sync_table(
                 wrong = _drifted(change or there, partitions, registered)
             changes.corrected += len(wrong)
             if not dry_run:
-                _apply(client, table, there, missing, wrong)
+                _apply(client, _incomplete(table) if too_long else table, there, missing, wrong)
+        if too_long:
+            raise CatalogRefused(
+                f"{client.where}: {len(too_long)} partitions have a value of more than {client.value_max} characters, "
+                f"which it cannot store, and are not registered: {'/'.join(too_long[0])[:300]}; the others are. Write "
+                "these rows with shorter values, or take the catalog out of spec.catalogs"
+            )
     return changes
+
+
+def _incomplete(table: CatalogTable) -> CatalogTable:
+    """Without up to where all partitions are registered: Hudi's own sync trusts that."""
+    return replace(table, parameters={k: v for k, v in table.parameters.items() if k not in SYNCED_TIMES})
 
 
 def _drifted(
@@ -207,8 +222,8 @@ def _apply(
     missing: dict[Values, str],
     wrong: dict[Values, str],
 ) -> None:
-    """The table first, then its partitions, then up to where they are complete: Hudi's own sync trusts that."""
-    early = replace(wanted, parameters={k: v for k, v in wanted.parameters.items() if k not in SYNCED_TIMES})
+    """The table first, then its partitions, then up to where they are complete."""
+    early = _incomplete(wanted)
     if found is None:
         client.create(current := early)
     elif (change := altered(early, current := found)) is not None:
