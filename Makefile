@@ -64,9 +64,11 @@ cluster-setup: $(READY) connectors ## install packages, binaries and images for 
 	$(DEVCLUSTER) setup
 	$(DEVCLUSTER) build-image
 
+# PLATFORM: linux/amd64 or linux/arm64; by default this machine's. Programs of the other run by qemu: ten times slower.
 .PHONY: images
-images: $(READY) $(RELEASE_VENV)/.ready connectors ## build the container images, with bills of materials and provenance in build/images
-	PYTHONPATH=tools $(BIN)/python -m release images --out build/images --cyclonedx $(RELEASE_VENV)/bin/cyclonedx-py
+images: $(READY) $(RELEASE_VENV)/.ready connectors ## build the container images, with bills of materials and provenance in build/images (PLATFORM=linux/arm64)
+	PYTHONPATH=tools $(BIN)/python -m release images --out build/images --cyclonedx $(RELEASE_VENV)/bin/cyclonedx-py \
+	  $(if $(PLATFORM),--platform $(PLATFORM))
 
 ##@ Check it
 
@@ -120,6 +122,11 @@ test-scaling: $(READY) java connectors kafka-broker versitygw ## executors follo
 .PHONY: test-ipv6
 test-ipv6: $(READY) java connectors kafka-broker versitygw ## a pipeline on a cluster that has IPv6 addresses alone (minutes)
 	BUCKETINGEST_REQUIRE_CLUSTER=1 BUCKETINGEST_CLUSTER_IPV6=1 $(BIN)/pytest tests/e2e/test_ipv6.py $(PYTEST_ARGS)
+
+# The images are built first, if they are not there: an hour where qemu runs their programs.
+.PHONY: test-images
+test-images: $(READY) connectors ## both images of a platform start, and the job's writes a table (PLATFORM=linux/arm64)
+	BUCKETINGEST_TEST_IMAGES=$(or $(PLATFORM),native) $(BIN)/pytest tests/e2e/test_images.py $(PYTEST_ARGS)
 
 .PHONY: test-alerts
 test-alerts: $(READY) java connectors kafka-broker oracle prometheus ## every alert fires only when it should

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from devcluster.errors import ClusterError
+from devcluster.images.platforms import PLATFORMS
 from release import artifacts
 from release.versions import version, write_version
 
@@ -23,6 +24,7 @@ def main() -> None:
     images = commands.add_parser("images", help="build the images, with their bills of materials and provenance")
     images.add_argument("--out", type=Path, required=True, help="folder for what describes them")
     images.add_argument("--cyclonedx", type=Path, required=True, help="the program cyclonedx-py")
+    images.add_argument("--platform", choices=PLATFORMS, help="default: this machine's")
     write = commands.add_parser("version", help="write the version everywhere")
     write.add_argument("number")
     arguments = parser.parse_args()
@@ -30,16 +32,16 @@ def main() -> None:
         if arguments.command == "version":
             write_version(arguments.number)
         elif arguments.command == "images":
-            _images(arguments.out.resolve(), arguments.cyclonedx)
+            _images(arguments.out.resolve(), arguments.cyclonedx, (arguments.platform or "").removeprefix("linux/"))
         else:
             _make(arguments.out.resolve(), arguments.cyclonedx, images=arguments.images)
     except (ValueError, ClusterError) as error:
         sys.exit(f"error: {error}")
 
 
-def _images(out: Path, cyclonedx: Path) -> None:
+def _images(out: Path, cyclonedx: Path, architecture: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    for image in artifacts.build_images(out):
+    for image in artifacts.build_images(out, architecture):
         sys.stdout.write(f"{image.local}\n")
     artifacts.make_bills_of_materials(out, cyclonedx)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import sys
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ import yaml
 
 from devcluster.binaries import find_tool
 from devcluster.commands import run
+from devcluster.images.platforms import native
 from devcluster.images.project import TARGETS, Image, builder
 from devservers.locations import PROJECT_ROOT
 from release.oci import write_chart_archive
@@ -23,7 +23,6 @@ _CHART: Final = PROJECT_ROOT / "charts" / "bucketingest"
 # The image's name, and the locked packages and the project that it is made of.
 _IMAGES: Final = {"job": "sparkjob", "operator": "operator"}
 _MAVEN_PLUGIN: Final = "org.cyclonedx:cyclonedx-maven-plugin:2.9.1:makeBom"
-_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 def make_wheels(out: Path) -> None:
@@ -67,21 +66,16 @@ def make_bills_of_materials(out: Path, cyclonedx: Path) -> None:
 def make_images(out: Path, version: str) -> None:
     """Both images for this machine's architecture, as archives, and how they were made."""
     for image in build_images(out):
-        builder().save(image, out / f"{image.repository}-{version}-{_architecture()}.tar", version)
+        builder().save(image, out / f"{image.repository}-{version}-{native()}.tar", version)
 
 
-def build_images(out: Path) -> list[Image]:
-    """Build both images for this machine's architecture, and write how they were made. Another architecture is built
-    from the same Dockerfile on a machine of it.
-    """
-    images = [builder().build(target) for target in TARGETS]
+def build_images(out: Path, architecture: str = "") -> list[Image]:
+    """Build both images, for this machine's architecture unless another is given, and write how they were made."""
+    building = builder(architecture)
+    images = [building.build(target) for target in TARGETS]
     for image in images:
-        write_provenance(out, image, _architecture())
+        write_provenance(out, image, building.architecture)
     return images
-
-
-def _architecture() -> str:
-    return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
 def write_sums(out: Path) -> None:

@@ -13,15 +13,20 @@ from typing import Any, Final
 
 from devcluster.commands import run, say
 from devcluster.errors import ClusterError
+from devcluster.images.platforms import native
 from devcluster.instance import cluster_folder
 from devcluster.node.machine import package_settings
 
 PAUSE: Final = "localhost/pause:1"
-DEBIAN: Final = "localhost/debian-small:1"
 _SUITE: Final = "bookworm"
 _PAUSE_SOURCE: Final = Path(__file__).parents[1] / "node" / "pause.c"
 _PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SOURCES: Final = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
+
+
+def debian(architecture: str) -> str:
+    """The name of the small Debian image."""
+    return f"localhost/debian-small{'' if architecture == native() else f'-{architecture}'}:1"
 
 
 def archive(image: str) -> Path:
@@ -40,36 +45,40 @@ def make_pause() -> None:
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as content:
         content.add(binary, arcname="pause")
-    _write(PAUSE, layer.getvalue(), {"Entrypoint": ["/pause"]})
+    _write(PAUSE, native(), layer.getvalue(), {"Entrypoint": ["/pause"]})
 
 
-def make_debian() -> None:
-    """Make the Debian image from this machine's own package sources, unless it is there.
+def make_debian(architecture: str) -> None:
+    """Make the Debian image from this machine's own package sources, unless it is there. Programs of the architecture
+    must run here.
 
     Raises:
         ClusterError: the machine has no such sources, or they do not answer.
     """
-    if archive(DEBIAN).exists():
+    image = debian(architecture)
+    if archive(image).exists():
         return
     sources = next((path for path in _SOURCES if path.exists()), None)
     if sources is None:
         raise ClusterError("this machine has no package sources of Debian: give an image with BASE_IMAGE")
-    say("making a small Debian image (once)")
-    archive(DEBIAN).parent.mkdir(parents=True, exist_ok=True)
-    root = archive(DEBIAN).with_name("debian-root.tar")
+    say(f"making a small Debian image for {architecture} (once)")
+    archive(image).parent.mkdir(parents=True, exist_ok=True)
+    root = archive(image).with_name(f"debian-root-{architecture}.tar")
     excluded = [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("man", "doc", "locale")]
     settings = [f"--aptopt={each.removesuffix(';')}" for each in ('Acquire::Languages "none"', *package_settings())]
-    options = ["--variant=minbase", "--mode=root", "--include=ca-certificates", *excluded, *settings]
-    run(["mmdebstrap", *options, _SUITE, root, sources])
-    _write(DEBIAN, root.read_bytes(), {"Cmd": ["/bin/bash"]})
+    kind = ["--variant=minbase", f"--architectures={architecture}", "--skip=check/qemu"]
+    # Its mounts are its own: if it is killed it leaves none, and deleting its folder deletes nothing of the machine.
+    own = ["unshare", "--mount", "--propagation", "private", "mmdebstrap"]
+    run([*own, *kind, "--mode=root", "--include=ca-certificates", *excluded, *settings, _SUITE, root, sources])
+    _write(image, architecture, root.read_bytes(), {"Cmd": ["/bin/bash"]})
     root.unlink()
 
 
-def _write(image: str, layer: bytes, config: Mapping[str, Any]) -> None:
+def _write(image: str, architecture: str, layer: bytes, config: Mapping[str, Any]) -> None:
     """Write an image of one layer, as `docker save` would."""
     config = {
         "created": "2026-01-01T00:00:00Z",
-        "architecture": "amd64",
+        "architecture": architecture,
         "os": "linux",
         "config": {"Env": [_PATH], **config},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},

@@ -15,6 +15,7 @@ from typing import Final
 from devcluster.commands import run, say, succeeds
 from devcluster.errors import ClusterError
 from devcluster.images import base as base_images
+from devcluster.images.platforms import native, require_programs_of
 from devcluster.instance import cluster_folder
 from devcluster.node.machine import package_settings
 from devservers.locations import PROJECT_ROOT, require
@@ -50,10 +51,11 @@ class Image:
 
 
 class Builder:
-    """What builds images: buildah, which needs no daemon, or docker."""
+    """What builds images, for this machine's architecture or another: buildah, which needs no daemon, or docker."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, architecture: str = "") -> None:
         self.program = program
+        self.architecture = architecture or native()
         self._command = [program]
         if program == "buildah":
             storage = cluster_folder() / "buildah"
@@ -64,13 +66,14 @@ class Builder:
         """Build one target of the Dockerfile. `folder`: the project's, or that of another version.
 
         Raises:
-            ClusterError: the build failed; the message has the end of its output.
+            ClusterError: the build failed; the message has the end of its output. Or the architecture's programs
+                do not run here.
             MissingDependencyError: the connectors' jars are not there.
         """
-        say(f"building the image of the {target} (the first time takes minutes)")
+        say(f"building the image of the {target} for {self.architecture} (the first time takes minutes)")
         with tempfile.NamedTemporaryFile(prefix="devcluster-image-") as identity_file, self._arguments() as arguments:
             context = ["--build-context", f"connectors={require('connectors')}"]
-            options = ["--target", target, *context, "--iidfile", identity_file.name, *arguments]
+            options = ["--target", target, *self.platform, *context, "--iidfile", identity_file.name, *arguments]
             environment = self._environment()
             run(
                 [*self._command, "build", *options, "--file", "Dockerfile", "."],
@@ -94,6 +97,18 @@ class Builder:
         run([*self._command, "tag", image.local, name])
         run([*self._command, "push", "--quiet", name])
 
+    def run(self, image: Image, *words: str) -> str:
+        """What a program prints in a container of an image, as the image's user. Raises ClusterError: it failed."""
+        if self.program != "buildah":
+            return run(
+                [*self._command, "run", "--rm", *self.platform, "--entrypoint", words[0], image.local, *words[1:]]
+            )
+        container = run([*self._command, "from", *self.platform, image.local]).strip()
+        try:
+            return run([*self._command, "run", container, "--", *words], environment=self._environment())
+        finally:
+            run([*self._command, "rm", container])
+
     def save(self, image: Image, file: Path, tag: str) -> None:
         """Write an image into a file that `docker load` takes, under its name and this tag. Raises ClusterError."""
         name = f"{image.repository}:{tag}"
@@ -104,6 +119,11 @@ class Builder:
             return
         run([*self._command, "tag", image.local, name])
         run([*self._command, "save", "--output", str(file), name])
+
+    @property
+    def platform(self) -> Sequence[str]:
+        """Options that name the architecture, unless it is this machine's."""
+        return [] if self.architecture == native() else ["--platform", f"linux/{self.architecture}"]
 
     def _environment(self) -> dict[str, str]:
         if self.program != "buildah":
@@ -118,9 +138,10 @@ class Builder:
         if self.program != "buildah":
             yield ["--build-arg", f"BASE_IMAGE={base}"] if base else []
             return
+        require_programs_of(self.architecture)
         if not base:
-            base_images.make_debian()
-            base = base_images.DEBIAN
+            base_images.make_debian(self.architecture)
+            base = base_images.debian(self.architecture)
             if not succeeds([*self._command, "inspect", "--type", "image", base]):
                 run([*self._command, "pull", "--quiet", f"docker-archive:{base_images.archive(base)}"])
         with tempfile.TemporaryDirectory(prefix="devcluster-build-") as folder:
@@ -137,16 +158,16 @@ class Builder:
             yield [*layers, *volumes, "--build-arg", f"BASE_IMAGE={base}"]
 
 
-def builder() -> Builder:
-    """What this machine builds images with.
+def builder(architecture: str = "") -> Builder:
+    """What this machine builds images with, for its own architecture unless another is given.
 
     Raises:
         ClusterError: nothing.
     """
     if shutil.which("buildah") is not None:
-        return Builder("buildah")
+        return Builder("buildah", architecture)
     if succeeds(["docker", "info"]):
-        return Builder("docker")
+        return Builder("docker", architecture)
     raise ClusterError("neither buildah nor docker is there to build images")
 
 

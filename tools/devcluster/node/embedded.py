@@ -18,6 +18,7 @@ from devcluster.binaries import HELM, KUBE, REGISTRY, build
 from devcluster.commands import run, say, succeeds
 from devcluster.errors import ClusterError
 from devcluster.images import base as base_images
+from devcluster.images.platforms import native
 from devcluster.instance import IPV6_VARIABLE, NODE_NAME, Instance, Network, Running, cluster_folder, start_time
 from devcluster.node import cgroups, machine
 from devcluster.node.api import Api, wait_until
@@ -45,7 +46,7 @@ def setup(*, with_node: bool) -> None:
         build([KUBE, REGISTRY, HELM] if with_node else [KUBE])
         if with_node:
             base_images.make_pause()
-            base_images.make_debian()
+            base_images.make_debian(native())
 
 
 _left_running: Final[list[subprocess.Popen[bytes]]] = []
