@@ -143,6 +143,13 @@ def test_examples_are_valid(code: str) -> None:
     if document.get("kind") == "CronJob":
         (container,) = document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
         assert container["args"][0] in GROUP.commands
+    elif document.get("kind") == "ScaledObject":
+        spec = document["spec"]
+        assert {each: spec["scaleTargetRef"][each] for each in ("apiVersion", "kind")} == {
+            each: BASE[each] for each in ("apiVersion", "kind")
+        }
+        assert spec["minReplicaCount"] > 0, "0 does not stop a pipeline"
+        assert "idleReplicaCount" not in spec
     elif "kind" in document:
         load_text(code)
     else:
