@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from devcluster.errors import ClusterError
-from devcluster.images import platforms
-from devcluster.images.base import debian
+from devcluster.images import base, platforms
 from devcluster.images.project import Builder
 
 OTHER = "linux/arm64"
@@ -39,7 +40,32 @@ def test_without_one_the_message_says_what_to_install(tmp_path: Path) -> None:
 
 
 def test_each_architecture_has_its_own_base() -> None:
-    assert debian("amd64") != debian("arm64") == "localhost/debian-small-arm64:1"
+    assert base.debian("amd64") != base.debian("arm64") == "localhost/debian-small-arm64:1"
+
+
+def test_the_base_says_its_architecture_and_a_build_that_is_killed_leaves_no_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+
+    def run(command: list[str | Path]) -> str:
+        ran.append([str(word) for word in command])
+        Path(command[-2]).write_bytes(b"the root folder")
+        return ""
+
+    (tmp_path / "sources").touch()
+    monkeypatch.setattr(base, "_SOURCES", (tmp_path / "sources",))
+    monkeypatch.setattr(base, "cluster_folder", lambda: tmp_path)
+    monkeypatch.setattr(base, "run", run)
+    base.make_debian("arm64")
+    # In the machine's own mounts, /dev/shm would lie behind a folder that somebody deletes later.
+    assert ran[0][:5] == ["unshare", "--mount", "--propagation", "private", "mmdebstrap"]
+    assert "--architectures=arm64" in ran[0]
+    with tarfile.open(base.archive(base.debian("arm64"))) as image:
+        (config,) = [name for name in image.getnames() if name.endswith(".json") and name != "manifest.json"]
+        found = image.extractfile(config)
+        assert found is not None
+        assert json.load(found)["architecture"] == "arm64"
 
 
 @pytest.mark.parametrize(("architecture", "said"), [("", []), ("amd64", []), ("arm64", ["--platform", OTHER])])
