@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bucketingest.hudi.table.table import StateRules, TableDefinition
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import open_storage
 from bucketingest.stream.retry import letters
 from bucketingest.stream.retry.letters import Asked, put_back
@@ -18,7 +19,7 @@ from bucketingest.write.errors import ColumnsChanged
 from bucketingest.write.instants.journal import Journal
 from support.jobs.retries import RetriedTable, event
 from support.storage.crashing_storage import Crash, CrashingStorage
-from support.tables.other_writers import roll_back_completed
+from support.tables.other_writers import archive, roll_back_completed
 from support.tables.table_runs import TestTable
 
 
@@ -114,6 +115,8 @@ def test_keyless_messages_of_several_partitions_need_an_ordering_field(tmp_path:
     table.send((None, value))
     table.send(event("c", 1, 2), partition=1)
     table.ingest()
+    assert table.retry().retried == 0, "of a delete in another partition nothing may be left"
+    table.pipeline = replace(table.pipeline, delete_when=None)
     assert table.retry().retried == 1
     assert table.rows() == {1: 2}, "the greater ordering value wins"
 
@@ -130,6 +133,88 @@ def test_retried_letters_come_back_if_their_commit_is_lost(table: RetriedTable) 
     assert back.startswith(table.left()[0]["instant"]), "a rewind finds it by its instant"
     assert table.retry().retried == 1
     assert (table.rows(), table.left()) == ({1: 1, 2: 2}, [])
+
+
+def test_retried_letters_come_back_if_their_commit_was_lost_long_ago(table: RetriedTable) -> None:
+    table.send(event("c", 1, 1, odd=True), event("c", 2, 2))
+    table.ingest()
+    (instant,) = table.retry().commits
+    writer = TestTable(table.definition)
+    writer.storage = table.storage
+    table.storage.delete_many([info.path for info in table.storage.list(".hoodie/timeline") if instant in info.path])
+    archive(writer)
+    table.send(event("c", 3, 3))
+    table.ingest()
+    assert writer.timeline().is_archived(instant), "its time is one of archived instants"
+    assert len(put_back([table.letters], table.storage, table.pipeline.name)) == 1
+    assert (table.retry().retried, len(table.left())) == (1, 0)
+    assert put_back([table.letters], table.storage, table.pipeline.name) == []
+
+
+def test_archived_commits_of_retries_are_not_lost(table: RetriedTable) -> None:
+    table.send(event("c", 1, 1, odd=True), event("c", 2, 2))
+    table.ingest()
+    table.retry()
+    writer = TestTable(table.definition)
+    writer.storage = table.storage
+    archive(writer)
+    table.send(event("c", 3, 3))
+    table.ingest()
+    assert put_back([table.letters], table.storage, table.pipeline.name) == []
+
+
+def test_a_letter_that_a_killed_retry_left_comes_back_once(table: RetriedTable) -> None:
+    table.send(event("c", 1, 1, odd=True), event("c", 2, 2, odd=True), event("c", 3, 3))
+    table.ingest()
+    before = table.left()
+    with pytest.raises(Crash):
+        table.retry(letters=CrashingStorage(table.letters, 1))  # it is committed, and kept; not yet taken out
+    table.storage.delete_many(
+        [info.path for info in table.storage.list(".hoodie/timeline") if _newest(table) in info.path]
+    )
+    put_back([table.letters], table.storage, table.pipeline.name)
+    assert table.left() == before
+    assert (table.retry().asked, table.rows()) == (2, {1: 1, 2: 2, 3: 3})
+
+
+def _newest(table: RetriedTable) -> str:
+    return max(each.request_time for each in Timeline.load(table.storage).completed_commits)
+
+
+def test_letters_that_a_pipeline_of_this_name_retried_into_another_table_stay_away(tmp_path: Path) -> None:
+    one, other = (RetriedTable(tmp_path / name) for name in ("one", "other"))
+    other.letters = one.letters
+    other.pipeline = replace(one.pipeline, table_url=other.storage.url)
+    one.send(event("c", 1, 1, odd=True), event("c", 2, 2))
+    one.ingest()
+    one.retry()
+    assert put_back([one.letters], other.storage, other.pipeline.name) == [], "the table is new"
+    other.send(event("c", 3, 3))
+    other.ingest()
+    assert put_back([one.letters], other.storage, other.pipeline.name) == []
+    assert one.left() == []
+
+
+@pytest.mark.parametrize("archived", [False, True], ids=["on the timeline", "archived"])
+def test_rows_that_another_pipeline_has_written_since_stay(tmp_path: Path, archived: bool) -> None:
+    table, other = (RetriedTable(tmp_path) for _ in range(2))
+    other.pipeline = replace(table.pipeline, name="shop/other")
+    table.send(event("c", 1, 1, odd=True), event("c", 2, 2))
+    table.ingest()
+    other.send(event("c", 1, 5))
+    other.ingest()
+    if archived:
+        writer = TestTable(table.definition)
+        writer.storage = table.storage
+        archive(writer)
+    table.send(event("c", 3, 3, odd=True), event("c", 4, 4))
+    table.ingest()
+    outcome = table.retry()
+    assert (outcome.asked, outcome.retried) == (2, 1)
+    assert archived or table.rows() == {1: 5, 2: 2, 3: 3, 4: 4}, "hudi-rs reads no history"
+    (why,) = outcome.stay
+    assert "another writer or pipeline has written" in why
+    assert table.retry(appends=True).retried == 1, "no other row has its key"
 
 
 def test_letters_that_come_again_with_their_instants_rows_do_not_come_back(table: RetriedTable) -> None:

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from bucketingest.stream.errors import SourceDataLost
+from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.tables import one_table
 from bucketingest.stream.tables.one_table import OneTable
 from bucketingest.stream.tables.shares import TopicOffsets
 from bucketingest.stream.topics.continuity import text_of
+from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.instants.source_range import Offsets, SourceRange
+from bucketingest.write.open_table import open_table
+from support.jobs.retries import COLUMNS, RetriedTable, event
 
 POSITION = SourceRange("kafka", None, text_of({("a", 0): 5, ("left", 0): 9}), "before", 6)
 
 
-def check(begin: int, end: int, *, newest: int | None = None, fails: bool = False) -> None:
-    """`end`: up to where no transaction is open."""
+def check(
+    begin: int, end: int, *, newest: int | None = None, fails: bool = False, further: Mapping[int, int] | None = None
+) -> None:
+    """`end`: up to where no transaction is open. `further`: where further partitions begin."""
     ends: Offsets = {("a", 0): end if newest is None else newest}
     look = SimpleNamespace(fails_on_loss=fails, newest=lambda _: ends)
     table = cast("Any", SimpleNamespace(topic="a", _shared=SimpleNamespace(look=look)))
-    OneTable._check(table, POSITION, TopicOffsets("", {0: begin}, {0: end}))
+    OneTable._check(table, POSITION, TopicOffsets("", {0: begin, **(further or {})}, {0: end}))
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -37,5 +48,33 @@ def test_messages_that_are_gone_are_a_loss_unless_the_options_accept_it() -> Non
         check(7, 9, fails=True)
 
 
+def test_the_first_messages_of_a_partition_that_has_come_may_be_gone_too() -> None:
+    with pytest.raises(SourceDataLost, match="topic a partition 1: offsets 0 to 3 are gone"):
+        check(0, 9, fails=True, further={1: 4})
+
+
 def test_an_open_transaction_is_waited_for() -> None:
     check(0, 3, newest=8, fails=True)
+
+
+def test_letters_that_were_retried_before_it_was_one_of_many_come_back_if_their_commit_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = RetriedTable(tmp_path)
+    table.send(event("c", 1, 1, odd=True), event("c", 2, 2))
+    table.ingest()
+    (instant,) = table.retry().commits
+    table.storage.delete_many([info.path for info in table.storage.list(".hoodie/timeline") if instant in info.path])
+    opened = open_table(table.storage, table.definition, COLUMNS, has_deletes=True)
+    coordinator = InstantCoordinator(opened, CoordinatorSettings(table.pipeline.name, 1, 0, table.letters))
+    function = SimpleNamespace(begin=lambda *_: None, commit=lambda *, now: now)
+    monkeypatch.setattr(one_table, "opened_for", lambda *_, **__: (coordinator, function))
+    this = SimpleNamespace(
+        topic="shop.orders",
+        board=ProgressBoard(),
+        _may_serve=None,
+        _shared=SimpleNamespace(services=SimpleNamespace(start=None), stop=Event()),
+    )
+    given, nothing = SimpleNamespace(pipeline=table.pipeline), cast("Any", None)
+    OneTable._started(cast("Any", this), cast("Any", given), table.storage, nothing, nothing)
+    assert [letter["offset"] for letter in table.left()] == [0]

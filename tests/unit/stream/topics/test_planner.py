@@ -128,12 +128,29 @@ def test_a_partition_that_comes_is_read_from_its_beginning(monkeypatch: pytest.M
     plan = Plan(kafka, {("a", 0): 5})
     assert plan.next() is None
     kafka.grow("a", 1, 4)
-    kafka.first = {("a", 1): 3}
+    kafka.grow("b", 0, 9)
+    kafka.first = {("b", 0): 7}
     assert plan.next() is None
     now += reading.LIST_SECONDS + 1
-    assert plan.next() == [TopicRange("a", 1, 3, 4)]
+    assert plan.next() == [TopicRange("a", 1, 0, 4), TopicRange("b", 0, 7, 9)]
     kafka.grow("a", 1, 6)
     assert plan.next() == [TopicRange("a", 1, 4, 6)]
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["while it runs", "while it does not"])
+def test_a_partition_that_comes_and_whose_first_messages_are_gone_has_lost_them(
+    running: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(reading, "forward_seconds", lambda: now)
+    kafka = Kafka(a=[5])
+    plan = Plan(kafka, {("a", 0): 5})
+    kafka.grow("a", 1, 4)
+    kafka.first = {("a", 1): 3}
+    now += reading.LIST_SECONDS + 1
+    with pytest.raises(SourceDataLost, match="topic a partition 1: offsets 0 to 2 are gone"):
+        plan.next() if running else Plan(kafka, {("a", 0): 5})
+    assert Plan(kafka, {("a", 0): 5}, fails=False).next() == [TopicRange("a", 1, 3, 4)]
 
 
 def test_a_backlog_is_taken_in_parts() -> None:
@@ -145,7 +162,7 @@ def test_what_an_earlier_attempt_has_started_comes_first_and_as_it_was() -> None
     started = SourceRange("kafka", '{"a":{"0":2}}', '{"a":{"0":4,"1":2}}', "before", 7, 12)
     kafka = Kafka(a=[9, 8])
     kafka.first = {("a", 1): 1}
-    plan = Plan(kafka, {("a", 0): 2}, started)
+    plan = Plan(kafka, {("a", 0): 2}, started, fails=False)
     assert plan.next() == [TopicRange("a", 0, 2, 4), TopicRange("a", 1, 1, 2)]
     assert plan.position.timestamp_ms == 12
     assert plan.next() == [TopicRange("a", 0, 4, 9), TopicRange("a", 1, 2, 8)]
@@ -237,7 +254,7 @@ def test_a_topic_that_was_made_again_while_its_first_micro_batch_was_open_is_rea
 def test_a_partition_whose_messages_are_all_gone_is_no_lag() -> None:
     kafka = Kafka(a=[5, 1000])
     kafka.first = {("a", 1): 1000}
-    plan = Plan(kafka, {("a", 0): 5})
+    plan = Plan(kafka, {("a", 0): 5}, fails=False)
     assert plan.next() is None
     now = plan.board.snapshot()
     assert (now.lag_offsets, now.lag_seconds, now.idle) == (0, 0.0, True)

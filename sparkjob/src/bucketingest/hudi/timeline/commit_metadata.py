@@ -18,7 +18,8 @@ SCHEMA_KEY = "schema"
 """Key of the extra metadata under which Hudi keeps the table's Avro schema, without the meta columns."""
 
 UPSERT = "UPSERT"
-_CARRY_SCHEMA = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
+TABLE_SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
+"""Operation types that write no rows of their own."""
 
 _OF_A_FILE = ("fileId", "path", "fileSizeInBytes", "numWrites", "numDeletes")
 
@@ -112,7 +113,7 @@ class CommitMetadata:
         """
         if not data:
             return None
-        if read_record(data, where, _only("operationType")).get("operationType") in _CARRY_SCHEMA:
+        if read_record(data, where, _only("operationType")).get("operationType") in TABLE_SERVICES:
             return None
         return cls.decode_extra(data, where).get(SCHEMA_KEY)
 

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -22,9 +23,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bucketingest.hudi.history.archived import archived_contents
-from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import DELTA_COMMIT
+from bucketingest.hudi.history.archived import (
+    OPEN_FOR,
+    archived_commits,
+    archived_completion_times,
+    archived_contents,
+    is_archived,
+)
+from bucketingest.hudi.timeline.commit_metadata import TABLE_SERVICES, CommitMetadata
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, REPLACE_COMMIT
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import Storage, get_if_there, open_storage
 from bucketingest.stream.pipeline import Pipeline
@@ -75,6 +83,11 @@ class LetterFile:
     wanted: npt.NDArray[np.bool_]
 
     @property
+    def instant(self) -> str:
+        """Request time of the instant that rejected them."""
+        return self.name.partition("_")[0]
+
+    @property
     def places(self) -> list[Place | None]:
         """Of each letter; None of one that is not made of a message."""
         columns = (self.letters[name].to_pylist() for name in ("topic", "partition", "offset"))
@@ -100,6 +113,26 @@ def instants_of(table: Storage, pipeline: str) -> Callable[[str], bool]:
     return cache(is_of)
 
 
+def others_until(table: Storage, pipeline: str, since: str) -> str:
+    """When another writer, or another pipeline, last completed a write of rows, as far as that may be after `since`;
+    else "", or an earlier time. Table services write no rows of their own.
+    """
+    newest = ""
+    for instant in Timeline.load(table).completed_commits:
+        if (content := get_if_there(table, path_of(instant))) and _is_of_others(content, path_of(instant), pipeline):
+            newest = max(newest, instant.completion_time or "")
+    first = format_time(parse_time(since) - OPEN_FOR)
+    contents = chain.from_iterable(archived_commits(table, first, each) for each in (DELTA_COMMIT, REPLACE_COMMIT))
+    archived = {time for time, content in contents if _is_of_others(content, time, pipeline)}
+    return max([newest, *archived_completion_times(table, archived).values()])
+
+
+def _is_of_others(content: bytes, where: str, pipeline: str) -> bool:
+    if CommitMetadata.decode_extra(content, where).get(PIPELINE) == pipeline:
+        return False
+    return CommitMetadata.decode(content, where).operation_type not in TABLE_SERVICES
+
+
 def rounds(places: Sequence[Storage], asked: Asked, is_ours: Callable[[str], bool]) -> Iterator[list[LetterFile]]:
     """The files with letters that are asked for, oldest first, some at a time. `is_ours`: whether the
     instant of a file is the pipeline's.
@@ -110,7 +143,7 @@ def rounds(places: Sequence[Storage], asked: Asked, is_ours: Callable[[str], boo
     for storage, name in sorted((each for each in files if each[1].endswith(".parquet")), key=lambda each: each[1]):
         if (content := get_if_there(storage, name)) is None:
             continue
-        letters = pq.read_table(io.BytesIO(content), page_checksum_verification=True)
+        letters = _read(content)
         if (wanted := asked.mask(letters)).any():
             if not is_ours(name.partition("_")[0]):
                 log.warning("dead letters that are not of this pipeline stay", extra={"file": name})
@@ -152,20 +185,40 @@ def put_back(places: Sequence[Storage], table: Storage, pipeline: str) -> list[s
         return []
     timeline = Timeline.load(table)
     lost = read_position(table, timeline, Journal(table, pipeline)).superseded
+    is_ours = instants_of(table, pipeline)
     names: list[str] = []
     for place, directory in retried:
         instant = directory.rpartition("/")[2]
-        if instant not in lost and (timeline.is_archived(instant) or timeline.completion_time(instant) is not None):
+        # Older than the timeline is not enough: its rollback may be long ago.
+        if instant not in lost and (timeline.completion_time(instant) is not None or is_archived(table, instant)):
             continue
         for path in [info.path for info in place.list(directory)]:
-            name = path.rpartition("/")[2]
-            if name.partition("_")[0] not in lost:  # else they come again with the rows of the instant that had them
-                place.put(name, place.get(path))
+            name = f"{path.rpartition('/')[2].removesuffix(f'_{instant}.parquet')}.parquet"
+            rejected = name.partition("_")[0]
+            if rejected not in lost:  # else they come again with the rows of the instant that had them
+                if not is_ours(rejected):  # a pipeline of this name has retried it into another table
+                    continue
+                _put_among(place, name, place.get(path))
                 names.append(name)
             place.delete(path)
     if names:
         log.warning("dead letters are back: the rows that they became were rolled back", extra={"files": names})
     return names
+
+
+def _put_among(place: Storage, name: str, content: bytes) -> None:
+    """Add letters to the file that had them, unless it has them still, or again: a retry may have been killed."""
+    letters = _read(content)
+    if (there := get_if_there(place, name)) is not None:
+        present = _read(there)
+        known = {tuple(row.values()) for row in present.to_pylist()}
+        missing = [tuple(row.values()) not in known for row in letters.to_pylist()]
+        letters = pa.concat_tables([present, letters.filter(pa.array(missing, pa.bool_()))])
+    place.put(name, dead_letter_file(letters))
+
+
+def _read(content: bytes) -> pa.Table:
+    return pq.read_table(io.BytesIO(content), page_checksum_verification=True)
 
 
 def _retried(pipeline: str) -> str:

@@ -23,7 +23,7 @@ from bucketingest.index.bucket_index import FileIds
 from bucketingest.index.task_routing import PartitionNumbers
 from bucketingest.storage import Storage
 from bucketingest.stream.pipeline import Pipeline
-from bucketingest.stream.retry.letters import Asked, LetterFile, Place, instants_of, rounds, take_out
+from bucketingest.stream.retry.letters import Asked, LetterFile, Place, instants_of, others_until, rounds, take_out
 from bucketingest.stream.retry.replay import Judged, OnlyKeys, only
 from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.source.messages import MessageDecoder
@@ -44,10 +44,9 @@ _CHANGES_MAX: Final = 3
 """How often other writers may change the table's columns meanwhile."""
 _NOT_A_MESSAGE: Final = "it is no message of the topics that the table is fed from"
 _GONE: Final = "its message is no longer in the topic, so nobody knows what came after it"
-_NO_ORDER: Final = (
-    "its message has no key, the topic has several partitions and table.orderingField is not set: nothing says which "
-    "rows came after it"
-)
+_UNORDERED: Final = "and table.orderingField is not set, or rows are deleted: nothing says what came after it"
+_NO_ORDER: Final = f"its message has no key, the topic has several partitions, {_UNORDERED}"
+_OTHERS_WROTE: Final = f"another writer or pipeline has written into the table since, {_UNORDERED}"
 
 _OTHERS: Final = "other reasons"
 REASONS_MAX: Final = 20
@@ -134,7 +133,10 @@ class Retry:
         letters: dict[tuple[str, int], dict[int, bytes | None]] = {}
         why_not: dict[Place, str] = {}
         several = {topic for topic, partition in ends if partition}
-        has_order = self.appends or self.pipeline.definition.ordering_field is not None
+        # Of a delete nothing is left after a compaction, also not what it was ordered by.
+        is_ordered = self.pipeline.definition.ordering_field is not None and self.pipeline.delete_when is None
+        has_order = self.appends or is_ordered
+        until = "" if has_order else others_until(self.opened.storage, self.pipeline.name, files[0].instant)
         for file in files:
             values, keys = file.letters[VALUE].to_pylist(), file.letters[KEY].to_pylist()
             for wanted, place, value, key in zip(file.wanted.tolist(), file.places, values, keys, strict=True):
@@ -147,6 +149,8 @@ class Retry:
                     why_not[place] = _GONE
                 elif key is None and place[0] in several and not has_order:
                     why_not[place] = _NO_ORDER
+                elif file.instant <= until:
+                    why_not[place] = _OTHERS_WROTE
                 else:
                     letters.setdefault(place[:2], {})[place[2]] = value
         return letters, why_not

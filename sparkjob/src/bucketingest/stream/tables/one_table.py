@@ -38,6 +38,7 @@ from bucketingest.stream.growth import Growth, first_taken
 from bucketingest.stream.ingestion import Input, Inputs, checked, inputs_of, opened_for
 from bucketingest.stream.micro_batch import write_ranges
 from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.retry.letters import places_of, put_back
 from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.shared_shapes import SharedShapes
@@ -375,6 +376,8 @@ class OneTable:
             serves=self._shared.services.start,
         )
         start = coordinator.start()
+        pipeline = given.pipeline
+        put_back(places_of(pipeline, storage), storage, pipeline.name)  # it may have had a resource of its own
         check_kind("kafka", start)
         position, replay = chained(start)
         self.board.started(position, coordinator.epoch, coordinator.inflight, (start.verdict.value, start.reason))

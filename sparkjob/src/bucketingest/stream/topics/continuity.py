@@ -55,8 +55,12 @@ def deleted(position: SourceRange | None, missing: tuple[str, ...]) -> SourceDat
 
 
 def eaten(position: Offsets, begins: Offsets) -> SourceDataLost | None:
-    """The error for messages after the position that the topics no longer have."""
-    lost = {place: (at, begins[place]) for place, at in sorted(position.items()) if begins.get(place, 0) > at}
+    """The error for messages after the position that the topics no longer have. A partition that one of its topics has
+    more than the position began at 0.
+    """
+    topics = {topic for topic, _ in position}
+    expected = {place: 0 for place in begins if place[0] in topics} | position
+    lost = {place: (at, begins[place]) for place, at in sorted(expected.items()) if begins.get(place, 0) > at}
     if not lost:
         return None
     count = sum(first - at for at, first in lost.values())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from bucketingest.stream.topics.batch import TopicBatch, next_range, ranges_of
 from bucketingest.stream.topics.continuity import offsets_of
 from bucketingest.stream.topics.reading import TopicsRead
-from bucketingest.write.instants.source_range import Offsets, SourceRange, kafka_offsets
+from bucketingest.write.instants.source_range import Offsets, SourceRange, before, kafka_offsets
 
 
 class TopicsPlanner:
@@ -36,16 +36,17 @@ class TopicsPlanner:
         self._planned: SourceRange | None = replay
 
     def next(self) -> TopicBatch | None:
-        """The next micro-batch; None if there is nothing new. Raises as `TopicsRead.ends`."""
+        """The next micro-batch; None if there is nothing new. Raises as `TopicsRead.ends` and `begins`."""
         wanted, self._replay = self._replay, None
         if wanted is None:
             position = self._topics.read_of(self._position())
             ends = self._topics.ends(position)
-            begins = self._topics.begins(ends.keys() - offsets_of(position).keys())
+            begins = self._topics.begins(ends.keys() - offsets_of(position).keys(), position)
             self._tell(ends, begins)
             wanted = next_range(position, begins, ends, self._most, int(time.time() * 1000))
         else:
-            begins = self._topics.begins(offsets_of(wanted).keys() - (kafka_offsets(wanted.start) or {}).keys())
+            new = offsets_of(wanted).keys() - (kafka_offsets(wanted.start) or {}).keys()
+            begins = self._topics.begins(new, before(wanted))
         if not (ranges := ranges_of(wanted, begins)):
             return None
         self._planned = self._topics.identified(wanted)

@@ -168,11 +168,16 @@ class TopicsRead:
             raise lost
         return found
 
-    def begins(self, places: Collection[tuple[str, int]]) -> Offsets:
-        """Where these partitions begin. Raises as `Brokers`."""
+    def begins(self, places: Collection[tuple[str, int]], position: SourceRange | None) -> Offsets:
+        """Where these partitions begin, which the position lacks. Raises as `Brokers`; SourceDataLost if one of a topic
+        that it has does not begin at 0 any more.
+        """
         topics = {topic: self._known[topic] for topic, _ in places}
         found = self._brokers.begins(topics) if topics else {}
-        return {place: found[place] for place in places}
+        found = {place: found[place] for place in places}
+        if self._fails_on_loss and (lost := eaten(offsets_of(position), found)) is not None:
+            raise lost
+        return found
 
     def identified(self, source_range: SourceRange) -> SourceRange:
         """A micro-batch's range with all that the position is to have. Raises as `Brokers`."""
