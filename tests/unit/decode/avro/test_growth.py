@@ -23,6 +23,7 @@ def record(*fields: dict[str, Any]) -> str:
 ID = {"name": "id", "type": "string"}
 PLACE = {"type": "record", "name": "Place", "fields": [{"name": "x", "type": "int"}]}
 DECIMAL = {"logicalType": "decimal", "precision": 9, "scale": 2}
+LOCAL = {"type": "long", "logicalType": "local-timestamp-millis"}
 
 
 def columns(text: str) -> dict[str, pa.DataType]:
@@ -364,3 +365,11 @@ def test_aliases_that_are_null_are_none() -> None:
     assert columns(lenient(json.dumps({"type": "record", "name": "r", "aliases": None, "fields": [field]}))) == {
         "a": pa.int32()
     }
+
+
+@pytest.mark.parametrize("kind", [LOCAL, {"type": "array", "items": {"type": "map", "values": LOCAL}}])
+def test_a_new_time_without_a_zone_is_left_out_and_the_others_are_columns(kind: Any) -> None:
+    writer = record(ID, {"name": "local", "type": kind}, {"name": "n", "type": "long"})
+    text, added = grown(lenient(record(ID)), writer)
+    assert (list(columns(text)), added) == (["id", "n"], ("n",))
+    assert left_out(text, writer) == ("local",)

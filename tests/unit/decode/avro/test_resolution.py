@@ -36,6 +36,7 @@ MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
         ("int", ["null", "long"], 3, 3),
         (["int", "null"], ["null", "long"], None, None),
         (["null", "int"], "long", 4, 4),
+        ("null", ["null", "string"], None, None),
         ("long", MICROS, 5, "1970-01-01 00:00:00.000005+00:00"),
         (MILLIS, "long", 5, 5),
         ("int", MILLIS, -1, "1969-12-31 23:59:59.999000+00:00"),

@@ -162,10 +162,16 @@ def value_of(kind: Any) -> dict[str, Any] | None:
 def _is_column(name: str, kind: Any) -> bool:
     field = {"name": name, "type": kind}
     try:
-        columns_of(read_reader(json.dumps({"type": "record", "name": "of_one_field", "fields": [field]})))
+        (column,) = columns_of(read_reader(json.dumps({"type": "record", "name": "of_one_field", "fields": [field]})))
     except (UnreadableSchema, ValueError):  # the latter for a type inside itself
         return False
-    return True
+    return not _has_local_time(column.type)
+
+
+def _has_local_time(kind: pa.DataType) -> bool:
+    """Whether a time without a zone is in it, which no table can have."""
+    inside = (kind.field(at).type for at in range(kind.num_fields))
+    return (pa.types.is_timestamp(kind) and kind.tz is None) or any(map(_has_local_time, inside))
 
 
 def _lenient(kind: Any) -> Any:

@@ -22,6 +22,8 @@ _PROMOTED: Final = {
 }
 """Type of the writer's → types that it can be read as."""
 _NAMED: Final = frozenset(["record", "enum", "fixed"])
+_NOTHING: Final = {"type": "null"}
+"""A type with no value but null."""
 ANY_SYMBOL: Final = "anySymbol"
 """In an enum of a reader's schema: symbols that it lacks are values too. This is no attribute of Avro's."""
 EXACT: Final = "exact"
@@ -92,7 +94,10 @@ def _split(avro: Any) -> tuple[bool, dict[str, Any]]:
 def _value(writer: dict[str, Any], reader: dict[str, Any], kind: pa.DataType) -> dict[str, Any]:
     written, wanted = writer["type"], reader["type"]
     if wanted not in _PROMOTED.get(written, {written}):
-        raise Incompatible(f"is {_shown(writer)} and cannot be read as {_shown(reader)}")
+        shown, other = _shown(writer), _shown(reader)
+        if shown == other:  # such as a decimal in bytes and one of a fixed size
+            shown, other = f"{shown} of {written}", f"{other} of {wanted}"
+        raise Incompatible(f"is {shown} and cannot be read as {other}")
     if written in _NAMED:
         _check_name(writer, reader)
     match written:
@@ -126,8 +131,9 @@ def _record(writer: AvroRecord, reader: AvroRecord, columns: Any) -> AvroRecord:
     fields = []
     for field in writer["fields"]:
         wanted = read_as.get(field["name"])
-        if wanted is None:
+        if wanted is None or (field["type"] == _NOTHING and _split(wanted["type"])[0]):
             fields.append({"name": None, "type": field["type"]})
+            missing += [{**wanted, "default": None}] if wanted else []
             continue
         try:
             fields.append({"name": wanted["name"], "type": _type(field["type"], wanted["type"], kinds[wanted["name"]])})
