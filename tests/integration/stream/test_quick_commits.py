@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream import ingest_resource
 from bucketingest.stream import ingestion as started
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.report.progress import Progress
-from bucketingest.stream.running import RunningIngest
 from bucketingest.write.instants.journal import Journal
-from support.jobs.stream_runs import WAIT_SECONDS_MAX, Lake, NewTopic, Runner, Topic, messages
+from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic, job, messages
 
 pytestmark = pytest.mark.kafka
 
@@ -37,23 +31,6 @@ def send(topic: Topic, *ids: int) -> None:
 
 def ids(lake: Lake) -> list[Any]:
     return sorted(lake.rows()["id"].to_pylist())
-
-
-@contextmanager
-def job(spark: SparkSession, resource: BucketIngest) -> Iterator[Callable[[Callable[[Progress], bool]], Progress]]:
-    """A running one; what it gives waits until its progress is so."""
-    running: RunningIngest = ingest_resource(spark, resource)
-
-    def until(reached: Callable[[Progress], bool]) -> Progress:
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while not reached(now := running.progress()):
-            assert time.monotonic() < deadline, now
-            assert not running.wait(0.05), "the query has ended"
-        return now
-
-    yield until
-    running.request_stop()
-    assert running.wait(WAIT_SECONDS_MAX)
 
 
 def planned_by_spark(lake: Lake) -> int:

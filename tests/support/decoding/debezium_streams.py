@@ -13,6 +13,7 @@ import pyarrow as pa
 Stream = Literal[
     "mariadb.orders",
     "mariadb.schema-changes",
+    "mariadb.transaction",
     "postgres.orders",
     "postgres.toast",
     "postgres.transaction",

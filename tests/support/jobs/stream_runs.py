@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -125,6 +127,23 @@ def finish(running: RunningIngest) -> Progress:
         if running.query is not None and running.query.isActive:
             running.query.stop()
     return running.progress()
+
+
+@contextmanager
+def job(spark: SparkSession, resource: BucketIngest) -> Iterator[Callable[[Callable[[Progress], bool]], Progress]]:
+    """A running one; what it gives waits until its progress is so."""
+    running: RunningIngest = ingest_resource(spark, resource)
+
+    def until(reached: Callable[[Progress], bool]) -> Progress:
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while not reached(now := running.progress()):
+            assert time.monotonic() < deadline, now
+            assert not running.wait(0.05), "the query has ended"
+        return now
+
+    yield until
+    running.request_stop()
+    assert running.wait(WAIT_SECONDS_MAX)
 
 
 def messages(rows: Iterable[Mapping[str, Any]], key: str) -> list[Message]:

@@ -116,6 +116,12 @@ class SourceDataLost(StreamError):
     exit_code = ExitCode.SOURCE_DATA_LOST
 
 
+class TransactionIncomplete(StreamError):
+    """A transaction of the database has waited too long for its end, and commits are to have whole ones."""
+
+    exit_code = ExitCode.SOURCE_UNAVAILABLE
+
+
 class SourceDenied(StreamError):
     """The source refuses the credentials, or what they may do."""
 

@@ -61,6 +61,7 @@ from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.stream.topic_reading import MESSAGES_HERE, TopicReading
 from bucketingest.stream.topics.reading import TopicsRead
+from bucketingest.stream.topics.transactions import WholeTransactions
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.instants.commit_content import read_as_of
 from bucketingest.write.open_table import OpenTable, check_definition, open_table
@@ -95,8 +96,9 @@ def ingest_resource(
         shown = board or ProgressBoard()
         inputs = inputs_of(session, resource, rows, shown, service_jobs=service_jobs)
         kafka = resource.spec.source.kafka
+        whole = WholeTransactions.of(session, resource, shown.transaction_waits)
         topics = None if kafka is None else TopicsRead.of(session, kafka, shown)
-    job = _Job(_source_kind(resource), once=once, board=shown, files=files, topics=topics)
+    job = _Job(_source_kind(resource), once=once, board=shown, files=files, topics=topics, whole=whole)
     try:
         return _start(inputs, job, ended_hosts=ended_hosts)
     except BaseException:  # also by a stop signal
@@ -229,6 +231,7 @@ class _Job:
     board: ProgressBoard
     files: FilesInput | None = None
     topics: TopicsRead | None = None
+    whole: WholeTransactions | None = None
 
 
 def _start(inputs: Inputs, job: _Job, *, ended_hosts: Collection[str] = ()) -> RunningIngest:
@@ -288,6 +291,7 @@ def _starter(
         once=job.once,
         listing=None if files is None else files.listing,
         topics=job.topics,
+        whole=job.whole,
     )
 
 

@@ -99,6 +99,8 @@ class RunningIngest:
     def _release(self) -> None:
         if self._starter.topics is not None:
             self._starter.topics.close()
+        if self._starter.whole is not None:
+            self._starter.whole.close()
         self._function.stop_services()
         self._lease.release()
         for catalog in self._catalogs:  # a run that ends with its input has no later time for its last commit

@@ -31,6 +31,7 @@ from bucketingest.stream.spark.session import prepared
 from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.stream.topics.planner import TopicsPlanner
 from bucketingest.stream.topics.reading import TopicPositions, TopicsRead
+from bucketingest.stream.topics.transactions import WholeTransactions
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Start
 from bucketingest.write.instants.source_range import SourceRange
@@ -56,6 +57,8 @@ class QueryStarter:
     """Of the source of files."""
     topics: TopicsRead | None
     """Of a Kafka source."""
+    whole: WholeTransactions | None = None
+    """Where its micro-batches may end; None: anywhere."""
 
     @classmethod
     def of(
@@ -70,10 +73,11 @@ class QueryStarter:
         once: bool,
         listing: Listing | None = None,
         topics: TopicsRead | None = None,
+        whole: WholeTransactions | None = None,
     ) -> QueryStarter:
         """A starter that has not started yet."""
         once = once or pipeline.trigger == "once"
-        return cls(rows, pipeline, coordinator, function, beginning, source, once, count(1), listing, topics)
+        return cls(rows, pipeline, coordinator, function, beginning, source, once, count(1), listing, topics, whole)
 
     def start(self) -> Query:
         """Finish or roll back open instants, and start the query at the table's position; Spark's with a checkpoint
@@ -94,20 +98,27 @@ class QueryStarter:
         return self._sparks_query(start)
 
     def leaves_spark(self, position: SourceRange | None) -> bool:
-        """Whether micro-batches are planned without Spark from this position on. Where to begin is for Spark to say."""
+        """Whether micro-batches are planned without Spark from this position on. Where to begin is for Spark to say,
+        but for one that has whole transactions: that begins with the topic.
+        """
+        if self.whole is not None:
+            return True
         return position is not None and self.function.goes_on_without_spark and not self.once
 
     def _topics_query(self, start: Start, topics: TopicsRead) -> OwnQuery[TopicBatch]:
         check_kind("kafka", start)
         _, replay = chained(start)
 
-        def position() -> SourceRange:
-            assert self.coordinator.position is not None, "it began with one"
-            return self.coordinator.position
-
         most = self.pipeline.offsets_max
         assert most is not None, "Kafka's source has it"
-        planner = TopicsPlanner(topics, position, replay, most=most, tell=self.function.board.source_ends)
+        planner = TopicsPlanner(
+            topics,
+            lambda: self.coordinator.position,
+            replay,
+            most=most,
+            tell=self.function.board.source_ends,
+            whole=self.whole,
+        )
         self._begun(start, (start.verdict.value, start.reason))
         self.function.begin(planner, lambda: None)
         return self._own_query(planner, lambda batch: self.function(batch, batch.source_range.batch_id))

@@ -200,7 +200,7 @@ def test_a_truncate_stops_unless_it_is_to_be_a_dead_letter() -> None:
         decoder("id BIGINT", stops).decode(values_of("postgres.toast"))
 
 
-@pytest.mark.parametrize("name", ["postgres.transaction", "mariadb.schema-changes"])
+@pytest.mark.parametrize("name", ["postgres.transaction", "mariadb.transaction", "mariadb.schema-changes"])
 def test_what_debezium_sends_beside_changes_is_nothing(name: Stream) -> None:
     decoded = decoder("id BIGINT").decode(values_of(name))
     assert (decoded.rows.num_rows, decoded.refused) == (0, [])

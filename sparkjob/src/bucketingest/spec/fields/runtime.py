@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
+from bucketingest.spec.fields.source import Topic
 from bucketingest.spec.scalars import ALLOWED_KEY, Location, Whole, duration_text, trigger_text
 
 
@@ -41,6 +42,28 @@ class Commit(SpecModel):
         ),
         ge=1,
         le=1_000_000,
+    )
+    at: Literal["any", "transaction"] = Field(
+        default="any",
+        description=(
+            "Between which messages a commit may be. any: between any two. transaction: between transactions of the "
+            "database, so that readers see each as a whole; for one topic of Debezium with one partition, read from "
+            "the earliest offset on."
+        ),
+    )
+    transaction_topic: Topic | None = Field(
+        default=None,
+        description=(
+            "With at transaction: the topic in which Debezium says where transactions end. The topic's name up to its "
+            "first dot, and .transaction, when absent."
+        ),
+    )
+    transaction_wait: Annotated[timedelta, duration_text("1s", "24h")] = Field(
+        default=timedelta(minutes=10),
+        description=(
+            "With at transaction: so long no message may come of a transaction that has not ended. Then the job ends "
+            "with TransactionIncomplete, and waits again after its restart."
+        ),
     )
     max_retries: Whole = Field(
         default=5,

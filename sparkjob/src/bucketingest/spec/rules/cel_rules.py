@@ -187,6 +187,18 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".format.envelope",
         ),
         CelRule(
+            f"self.commit.at != 'transaction' || ({_ENVELOPED} && self.format.envelope.type == 'debezium' && "
+            "has(self.source.kafka) && has(self.source.kafka.topics) && self.source.kafka.topics.size() == 1 && "
+            "self.source.kafka.startingOffsets == 'earliest' && !has(self.tables))",
+            "commit.at transaction is for format.envelope.type debezium and one topic, from startingOffsets earliest",
+            ".commit.at",
+        ),
+        CelRule(
+            "self.commit.at == 'transaction' || !has(self.commit.transactionTopic)",
+            "commit.transactionTopic is for commit.at transaction only",
+            ".commit",
+        ),
+        CelRule(
             "!self.services.clustering.enabled || self.table.index.type == 'state'",
             "services.clustering is for table.index.type state only",
             ".services.clustering.enabled",

@@ -120,6 +120,21 @@ def _envelope(view: View) -> Iterator[Finding]:
         yield ("table", "partitionBy"), wrong, allowed
 
 
+def _transactions(view: View) -> Iterator[Finding]:
+    where = ("commit", "at")
+    if view.value("commit.at") != "transaction":
+        if view.value("commit.transactionTopic") is not None:
+            yield ("commit", "transactionTopic"), "is for commit.at transaction only", ""
+        return
+    if view.value("format.envelope.type") != "debezium":
+        yield where, "is transaction, and messages are no change events", "format.envelope.type debezium"
+    if view.value("tables") is not None or len(view.texts("source.kafka.topics") or ()) != 1:
+        yield where, "is transaction, which is for one topic", "one of source.kafka.topics, without tables"
+    if view.value("source.kafka.startingOffsets") not in (None, "earliest"):
+        wrong = "is not allowed with commit.at transaction: it may be in the middle of one"
+        yield ("source", "kafka", "startingOffsets"), wrong, "earliest"
+
+
 def _unknown_fields(view: View) -> Iterator[Finding]:
     if view.text("format.unknownFields") != "column":
         return
@@ -145,6 +160,7 @@ RULES: Final[Rules] = (
     _one_header,
     _subject,
     _envelope,
+    _transactions,
     _evolution,
     _unknown_fields,
 )

@@ -201,6 +201,11 @@ class ProgressBoard:
         if not self._lag.offsets:
             self.idle()
 
+    def transaction_waits(self, seconds: float) -> None:
+        """For how long messages have waited for the end of a transaction, which a commit is to have as a whole."""
+        with self._lock:
+            self._progress = replace(self._progress, transaction_wait=seconds)
+
     def idle(self) -> None:
         """Spark has looked and the source has nothing new."""
         with self._lock:

@@ -106,6 +106,11 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
         "For how long an open transaction has kept rows back; 0 without one.",
         _of_source(lambda source: source.transaction_for),
     ),
+    (
+        "transaction_wait_seconds",
+        "For how long messages have waited for the end of a transaction of the database; 0 without one.",
+        lambda now: now.transaction_wait,
+    ),
     ("tables", "Tables of the resource.", _of_tables(lambda tables: tables.known)),
     ("tables_parked", "Tables that an error keeps from being written.", _of_tables(lambda tables: tables.parked)),
     ("tables_late", "Tables later than health.maxCommitLag.", _of_tables(lambda tables: tables.late)),

@@ -100,6 +100,9 @@ class Progress:
     while it does not answer."""
     source: SourceState | None = None
     """Whether Kafka answers; None for other sources, and before the first look."""
+    transaction_wait: float | None = None
+    """For how long messages have waited for the end of a transaction of the database; None unless commits have whole
+    ones."""
     files: FilesReport | None = None
     """What of the source's files is not in the table; None for other sources, and before the first listing."""
     schemas: SchemasReport | None = None

@@ -30,6 +30,8 @@ _PREFIX: Final = "kafka."
 _SERVERS: Final = "spec.source.kafka.bootstrapServers"
 _OPTIONS: Final = "spec.source.kafka.options and its Secrets"
 _CLOSE_SECONDS: Final = 2
+_SINCE: Final = "forTimestamp"
+"""Java's name for the offset of a moment."""
 _NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """What a broker before Kafka 2.8 says: sixteen zero bytes."""
 _LISTED: Final = re.compile(r"\(name=([^,]+), topicId=([^,]+), internal=")
@@ -85,6 +87,12 @@ class Brokers:
     def begins(self, topics: Mapping[str, Topic]) -> Offsets:
         """The oldest offset that each partition has."""
         return self._offsets(topics, "earliest", self._any)
+
+    def since(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets:
+        """The first offset of each partition with this timestamp or a later one; its end if there is none."""
+        self._questions.pop(_SINCE, None)  # each moment is another question
+        found, ends = self._offsets(topics, _SINCE, self._any, timestamp_ms), self.ends(topics, stable=False)
+        return {place: ends[place] if offset < 0 else offset for place, offset in found.items()}
 
     def note_position(self, group: str, position: Offsets) -> None:
         """Make this the position of a consumer group that has no members."""
@@ -150,8 +158,8 @@ class Brokers:
     def _names(self, admin: Any) -> frozenset[str]:
         return frozenset(str(name) for name in self._answer(admin.listTopics().names()))
 
-    def _offsets(self, topics: Mapping[str, Topic], what: str, options: Any) -> Offsets:
-        wanted, asked = self._question(topics, what)
+    def _offsets(self, topics: Mapping[str, Topic], what: str, options: Any, *moment: int) -> Offsets:
+        wanted, asked = self._question(topics, what, *moment)
         found = self._asked(lambda admin: self._answer(admin.listOffsets(asked, options).all()))
         # A call for each costs as much as the brokers' answer for hundreds.
         said = {(name, int(part)): int(offset) for name, part, offset in _OFFSET.findall(str(found.toString()))}
@@ -159,15 +167,15 @@ class Brokers:
             return said
         return {place: int(found[each].offset()) for place, each in wanted.items()}
 
-    def _question(self, topics: Mapping[str, Topic], what: str) -> tuple[dict[tuple[str, int], Any], Any]:
-        """The partitions, and Java's map that asks for their `latest` or `earliest` offsets. To make it takes longer
-        than the brokers' answer, so the last ones are kept.
+    def _question(self, topics: Mapping[str, Topic], what: str, *moment: int) -> tuple[dict[tuple[str, int], Any], Any]:
+        """The partitions, and Java's map that asks for their offsets: `latest`, `earliest`, of a moment. To
+        make it takes longer than the brokers' answer, so the last ones are kept.
         """
         places = tuple((name, number) for name, topic in topics.items() for number in topic.partitions)
         kept = self._questions.get(what)
         if kept is None or tuple(kept[0]) != places:
             partition = self._jvm.org.apache.kafka.common.TopicPartition
-            spec = getattr(self._jvm.org.apache.kafka.clients.admin.OffsetSpec, what)()
+            spec = getattr(self._jvm.org.apache.kafka.clients.admin.OffsetSpec, what)(*moment)
             wanted = {place: partition(*place) for place in places}
             asked = self._jvm.java.util.HashMap()
             for each in wanted.values():

@@ -1,15 +1,17 @@
-"""Plans the micro-batches of a pipeline whose commits are less than a second apart. To plan one, Spark writes and
-renames eight files of its checkpoint; here the table's position and the brokers say what is next.
+"""Plans the micro-batches of a pipeline whose commits are less than a second apart, or have whole transactions. To plan
+one, Spark writes and renames eight files of its checkpoint; here the table's position and the brokers say what is next.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
-from bucketingest.stream.topics.batch import TopicBatch, next_range, ranges_of
-from bucketingest.stream.topics.continuity import offsets_of
+from bucketingest.stream.topics.batch import TopicBatch, next_range, ranges_of, starts
+from bucketingest.stream.topics.continuity import offsets_of, text_of
 from bucketingest.stream.topics.reading import TopicsRead
+from bucketingest.stream.topics.transactions import WholeTransactions
 from bucketingest.write.instants.source_range import Offsets, SourceRange, before, kafka_offsets
 
 
@@ -19,20 +21,23 @@ class TopicsPlanner:
     def __init__(
         self,
         topics: TopicsRead,
-        position: Callable[[], SourceRange],
+        position: Callable[[], SourceRange | None],
         replay: SourceRange | None,
         *,
         most: int,
         tell: Callable[[Offsets, Offsets], None],
+        whole: WholeTransactions | None = None,
     ) -> None:
         """`position`: of the table. `replay`: comes first, as an earlier attempt has started it. `most`: offsets of a
         micro-batch. `tell`: is told at each look where partitions end, and where those begin that the position lacks.
+        `whole`: where micro-batches may end; None: anywhere.
         """
         self._topics = topics
         self._position = position
         self._replay = replay
         self._most = most
         self._tell = tell
+        self._whole = whole
         self._planned: SourceRange | None = replay
 
     def next(self) -> TopicBatch | None:
@@ -42,8 +47,14 @@ class TopicsPlanner:
             position = self._topics.read_of(self._position())
             ends = self._topics.ends(position)
             begins = self._topics.begins(ends.keys() - offsets_of(position).keys(), position)
-            self._tell(ends, begins)
             wanted = next_range(position, begins, ends, self._most, int(time.time() * 1000))
+            if self._whole is not None:
+                known = starts(position, begins)
+                until = self._whole.until(known, offsets_of(wanted), ends)
+                wanted = replace(wanted, end=text_of(offsets_of(wanted) | until))
+                # What waits for its end is no lag, as with Kafka's own transactions.
+                ends = {place: at if until[place] > known[place] else until[place] for place, at in ends.items()}
+            self._tell(ends, begins)
         else:
             new = offsets_of(wanted).keys() - (kafka_offsets(wanted.start) or {}).keys()
             begins = self._topics.begins(new, before(wanted))

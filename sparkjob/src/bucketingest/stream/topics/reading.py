@@ -145,11 +145,11 @@ class TopicsRead:
         if self._committed_only and (why := held_back(known, self._brokers.ends(topics, stable=True))) is not None:
             raise SourceUnreachable(why)
 
-    def read_of(self, position: SourceRange) -> SourceRange:
+    def read_of(self, position: SourceRange | None) -> SourceRange | None:
         """The table's position, as far as the source reads it."""
-        return without(position, self._left)
+        return None if position is None else without(position, self._left)
 
-    def ends(self, position: SourceRange) -> Offsets:
+    def ends(self, position: SourceRange | None) -> Offsets:
         """Where each partition ends. Raises as `check`; SourceDataLost, whatever the options say, for one that ends
         before the position.
         """

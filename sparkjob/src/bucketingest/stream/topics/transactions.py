@@ -1,0 +1,306 @@
+"""Ends micro-batches where transactions of the database end (`commit.at: transaction`). Only the last messages of a
+micro-batch are looked at, and the ENDs of about the same time on the transaction topic; what has no end yet waits.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Protocol, Self, TypeAlias
+
+import msgspec
+import pyarrow as pa
+from fastavro import parse_schema, schemaless_reader
+from pyspark.sql import SparkSession
+
+from bucketingest.decode.debezium.transactions import Run, count_of, end_of_last, is_unmarked, joined, run_of
+from bucketingest.decode.json.doubts import UNREADABLE
+from bucketingest.decode.kafka.client_options import Client
+from bucketingest.decode.kafka.errors import TopicInDoubt
+from bucketingest.decode.kafka.message import OFFSET, VALUE
+from bucketingest.decode.kafka.ranges import TopicRange
+from bucketingest.decode.kafka.reader import read
+from bucketingest.decode.kafka.reading_choice import reading_of
+from bucketingest.decode.registered.subjects import registry_client
+from bucketingest.decode.registered.wire_format import HEADER_BYTES
+from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.registry.client import RegisteredSchema
+from bucketingest.registry.lookups import Patience, waiting
+from bucketingest.spec.fields.source_secret import ISOLATION, source_options
+from bucketingest.spec.model import BucketIngest
+from bucketingest.stream.errors import SourceOptionsRefused, SourceUnreachable, TopicsMissing, TransactionIncomplete
+from bucketingest.stream.topics.brokers import Brokers, Topic
+from bucketingest.stream.topics.watch import quietly
+from bucketingest.write.instants.source_range import Offsets
+
+log = logging.getLogger(__name__)
+
+WINDOW: Final = 256
+"""Messages that are looked at first; then four times as many before them, and so on."""
+RUNS_MAX: Final = 10_000
+"""Transactions, the newest of a micro-batch, one of which must have an END that is known."""
+COUNTS_MAX: Final = 100_000
+"""ENDs that are kept, twice as many names."""
+READ_MAX: Final = 200_000
+"""Messages of the transaction topic that are read for one END before the next look."""
+READ_AT_ONCE: Final = 1000
+"""Of these: a range is read whole, as a connection that leaves one is closed."""
+TRIED: Final = 8
+"""Transactions, the newest of a look, whose ENDs are searched for."""
+MARGIN_MS: Final = 60_000
+"""So much may an END have an older time than an event of its transaction: clocks are set."""
+_ANSWER_SECONDS: Final = 10.0
+Message: TypeAlias = tuple[int, int, bytes | None]
+"""Offset, timestamp in ms, value."""
+Read: TypeAlias = Callable[[TopicRange], Iterator[Message]]
+Parse: TypeAlias = Callable[[bytes], object]
+"""A message as dicts and lists; None if it cannot be read."""
+
+
+class TransactionTopic(Protocol):
+    """What is asked of the brokers about the transaction topic, as `Brokers` answers it."""
+
+    def topics(self) -> dict[str, Topic]:
+        """The topic."""
+
+    def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
+        """Where its partitions end."""
+
+    def since(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets:
+        """The first offset of each with this timestamp, or a later one."""
+
+    def close(self) -> None:
+        """End the client."""
+
+
+class Ends:
+    """What ENDs say. They are read forwards, from about the time of the transaction that is asked for."""
+
+    def __init__(self, brokers: TransactionTopic, read: Read, parse: Parse, *, stable: bool) -> None:
+        """`stable`: only what Kafka's own transactions have committed."""
+        self._brokers, self._read, self._parse, self._stable = brokers, read, parse, stable
+        self.counts: dict[str, dict[str, int]] = {}
+        self._next: Offsets = {}
+        self._since, self._until = 0, -1
+        """Timestamps, in ms, from which to which all is read."""
+
+    def look_for(self, run: Run) -> None:
+        """Learn how many events the transaction has, if that can be known. Raises SourceUnreachable, TopicInDoubt."""
+        if run.id is None or run.id in self.counts:
+            return
+        topics = self._brokers.topics()
+        since = run.timestamp - MARGIN_MS
+        if not self._since <= since <= self._until:
+            self._next, self._since, self._until = self._brokers.since(topics, since), since, -1
+        left = READ_MAX
+        for place, end in self._brokers.ends(topics, stable=self._stable).items():
+            while (start := self._next.setdefault(place, 0)) < end and left > 0 and run.id not in self.counts:
+                until = min(end, start + READ_AT_ONCE)
+                for _, timestamp, value in self._read(TopicRange(*place, start, until)):
+                    self._take(value)
+                    self._until = max(self._until, timestamp)
+                self._next[place] = until
+                left -= until - start
+
+    def close(self) -> None:
+        """Ask no more."""
+        quietly(self._brokers.close)
+
+    def _take(self, value: bytes | None) -> None:
+        if value is not None:
+            for id_, counts in count_of(self._parse(value)).items():
+                self.counts.pop(id_, None)
+                self.counts[id_] = counts
+        while len(self.counts) > 2 * COUNTS_MAX:
+            del self.counts[next(iter(self.counts))]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The messages from `low` to `high` that were looked at."""
+
+    begin: int
+    low: int
+    high: int
+    runs: list[Run] = field(default_factory=list)
+
+
+class WholeTransactions:
+    """Says where micro-batches end. Used by one thread at a time."""
+
+    def __init__(
+        self,
+        ends: Ends,
+        read: Read,
+        parse: Parse,
+        *,
+        wait_seconds: float,
+        tell: Callable[[float], None] = lambda _: None,
+        clock: Callable[[], float] = forward_seconds,
+    ) -> None:
+        """`wait_seconds`: so long nothing may come of a transaction that has not ended. `tell`: for how long one has
+        waited.
+        """
+        self._ends, self._read, self._parse = ends, read, parse
+        self._wait, self._tell, self._clock = wait_seconds, tell, clock
+        self._seen: _Seen | None = None
+        self._waits: tuple[object, float] | None = None
+        self._told = False
+
+    @classmethod
+    def of(
+        cls, session: SparkSession, resource: BucketIngest, tell: Callable[[float], None] = lambda _: None
+    ) -> Self | None:
+        """Of a resource; None if its commits may be anywhere. Raises SourceOptionsRefused, SpecError."""
+        kafka, commit = resource.spec.source.kafka, resource.spec.commit
+        if commit.at != "transaction" or kafka is None or not kafka.topics:
+            return None
+        reading = reading_of(resource, dict(session.sparkContext.getConf().getAll()))
+        if reading is None or reading.client is None:
+            raise SourceOptionsRefused(
+                f"spec.commit.at is transaction, and the driver cannot read Kafka itself: "
+                f"{'' if reading is None else reading.why}. Change that, or set spec.commit.at to any"
+            )
+        options = {name.lower(): str(value) for name, value in source_options(kafka).items()}
+        name = commit.transaction_topic or f"{kafka.topics[0].partition('.')[0]}.transaction"
+        brokers = Brokers(session, kafka.model_copy(update={"topics": (name,)}), _ANSWER_SECONDS)
+        reads, parse = partial(messages_of, reading.client), parser_of(resource)
+        ends = Ends(brokers, reads, parse, stable=options[ISOLATION].lower() == "read_committed")
+        return cls(ends, reads, parse, wait_seconds=commit.transaction_wait.total_seconds(), tell=tell)
+
+    def until(self, begin: Mapping[tuple[str, int], int], wanted: Offsets, ends: Offsets) -> Offsets:
+        """Where a micro-batch ends that would end at `wanted`: before, or behind that if a transaction is longer. At
+        its `begin` if no end is known yet. `ends`: of the topic, now.
+
+        Raises TransactionIncomplete, SourceUnreachable, SourceOptionsRefused if the topic has several partitions.
+        """
+        if len(ends) != 1:
+            raise SourceOptionsRefused(
+                "spec.commit.at is transaction, and the topic has several partitions: nothing says where in each of "
+                "them a transaction ends. Give the topic one partition, or set spec.commit.at to any"
+            )
+        ((place, end),) = ends.items()
+        try:
+            return {place: self._until(place, begin[place], wanted[place], end)}
+        except TopicsMissing as error:
+            raise SourceUnreachable(
+                f"spec.commit.at is transaction, and Kafka lacks the topic {', '.join(error.topics)}: set Debezium's "
+                "provide.transaction.metadata=true, or name the topic in spec.commit.transactionTopic"
+            ) from error
+        except TopicInDoubt as doubt:
+            raise SourceUnreachable(f"the driver looks for ends of transactions: {doubt}") from doubt
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._ends.close()
+
+    def _until(self, place: tuple[str, int], begin: int, wanted: int, end: int) -> int:
+        if wanted <= begin:
+            self._seen = self._waits = None
+            self._tell(0.0)
+            return begin
+        seen = self._seen
+        if seen is None or seen.begin != begin:
+            self._seen = seen = _Seen(begin, wanted, wanted)
+        step = WINDOW
+        self._forwards(place, seen, wanted)
+        while (found := self._found(seen)) is None:
+            has_room = len(seen.runs) <= RUNS_MAX
+            if has_room and seen.low > begin:
+                low = max(begin, seen.low - step)
+                seen.runs, seen.low = joined([*self._runs(place, low, seen.low), *seen.runs]), low
+            elif has_room and seen.high < end:  # one is longer, or the ENDs of these are lost, and not of later ones
+                self._forwards(place, seen, min(end, seen.high + max(step, wanted - begin)))
+            else:
+                self._wait_for(place, seen, end)
+                return begin
+            step *= 4
+        self._waits = None
+        self._tell(0.0)
+        return found
+
+    def _found(self, seen: _Seen) -> int | None:
+        counts = self._ends.counts
+        for run in seen.runs[-1 : -1 - TRIED : -1]:
+            self._ends.look_for(run)
+            if (found := end_of_last(seen.runs, None, seen.high, counts)) is not None:
+                return found
+        return end_of_last(seen.runs, seen.begin, seen.high, counts) if seen.low == seen.begin else None
+
+    def _forwards(self, place: tuple[str, int], seen: _Seen, high: int) -> None:
+        if high > seen.high:
+            seen.runs, seen.high = joined([*seen.runs, *self._runs(place, seen.high, high)]), high
+
+    def _runs(self, place: tuple[str, int], start: int, until: int) -> Iterator[Run]:
+        for offset, timestamp, value in self._read(TopicRange(*place, start, until)):
+            message = None if value is None else self._parse(value)
+            if not self._told and is_unmarked(message):
+                self._told = True
+                log.warning(
+                    "changes name no transaction: each counts as one. Set Debezium's provide.transaction.metadata=true",
+                    extra={"topic": place[0], "offset": offset},
+                )
+            if (run := run_of(offset, timestamp, message)) is not None:
+                yield run
+
+    def _wait_for(self, place: tuple[str, int], seen: _Seen, end: int) -> None:
+        """Raises TransactionIncomplete. The time counts anew while events of one and the same transaction come."""
+        now, what = self._clock(), (seen.begin, end if len(seen.runs) == 1 else None)
+        if self._waits is None or self._waits[0] != what:
+            self._waits = (what, now)
+            log.info("a transaction has not ended; it waits", extra={"topic": place[0], "offset": seen.begin})
+        waited = now - self._waits[1]
+        self._tell(waited)
+        if waited <= self._wait:
+            return
+        last = seen.runs[-1]
+        known = self._ends.counts.get(last.id or "")
+        said = "no END of it is on the transaction topic" if known is None else f"its END has the counts {known}"
+        raise TransactionIncomplete(
+            f"topic {place[0]} partition {place[1]}: no transaction from offset {seen.begin} on has ended within "
+            f"{self._wait:g} s. The last one is {last.id}, with event {last.order} of the table before offset "
+            f"{seen.high}; {said}. Does Debezium run? Is spec.commit.transactionTopic right, does it keep its messages "
+            "as long as this topic, and is neither compacted? To commit what there is, set spec.commit.at to any for "
+            "a while"
+        )
+
+
+def messages_of(client: Client, wanted: TopicRange) -> Iterator[Message]:
+    """The messages of a range. Raises TopicInDoubt."""
+    for batch in read(wanted, client, (VALUE, OFFSET, "timestamp")):
+        milliseconds = [each // 1000 for each in batch.column(2).cast(pa.int64()).to_pylist()]
+        yield from zip(batch.column(1).to_pylist(), milliseconds, batch.column(0).to_pylist(), strict=True)
+
+
+def parser_of(resource: BucketIngest) -> Parse:
+    """What reads the messages of a resource. It raises RegistryError."""
+    format_ = resource.spec.format
+    if format_ is None or format_.registry is None:
+        return _parse_json
+    client = registry_client(format_.registry)
+    return partial(_parse_avro, lambda id_: waiting(lambda: client.schema(id_), Patience()), {})
+
+
+def _parse_json(value: bytes) -> object:
+    with suppress(*UNREADABLE):
+        return msgspec.json.decode(value)
+    return None
+
+
+def _parse_avro(schema_of: Callable[[int], RegisteredSchema | None], known: dict[int, Any], value: bytes) -> object:
+    """A message in Confluent's wire format, with its writer's schema."""
+    id_ = int.from_bytes(value[1:HEADER_BYTES])
+    if value[:1] != b"\0" or len(value) <= HEADER_BYTES:
+        return None
+    if id_ not in known and (found := schema_of(id_)) is not None:
+        names: dict[str, Any] = {}
+        for text in found.references:
+            parse_schema(msgspec.json.decode(text), names)
+        known[id_] = parse_schema(msgspec.json.decode(found.text), names)
+    with suppress(Exception):  # whatever the value is: it is a dead letter then, and says nothing of transactions
+        return schemaless_reader(io.BytesIO(value[HEADER_BYTES:]), known[id_], None)
+    return None
