@@ -109,6 +109,8 @@ def test_durations_and_memory_are_text_with_defaults_as_users_write_them(schema:
         "interval": "30s",
         "trigger": "2s",
         "maxFiles": 100_000,
+        "at": "any",
+        "transactionWait": "10m",
         "maxRetries": 5,
     }
     assert spec["table"]["properties"]["memoryPerTask"]["default"] == "256Mi"

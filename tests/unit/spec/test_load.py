@@ -54,7 +54,10 @@ def test_a_wrong_type_is_reported() -> None:
             'demo.yaml:9: spec.table.partitionBy: is "region"; allowed: a list of 0 to 8 items, each a column name of '
             "letters, digits and _, at most 128 characters"
         ),
-        "demo.yaml:10: spec.commit: is a list; allowed: fields mode, interval, trigger, maxFiles, maxRetries",
+        (
+            "demo.yaml:10: spec.commit: is a list; allowed: fields mode, interval, trigger, maxFiles, at, "
+            "transactionTopic, transactionWait, maxRetries"
+        ),
         'demo.yaml:11: spec.suspend: is "yes"; allowed: true or false',
     ]
 

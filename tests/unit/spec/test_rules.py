@@ -126,6 +126,35 @@ def test_an_iceberg_table_beside_one_in_glue_of_a_named_account_is_no_clash(prob
             id="envelope of Avro",
         ),
         pytest.param(
+            {"spec.commit.at": "transaction"},
+            "spec.commit.at: is transaction, and messages are no change events; allowed: format.envelope.type debezium",
+            id="transactions of plain rows",
+        ),
+        pytest.param(
+            {
+                "spec.commit.at": "transaction",
+                "spec.format.envelope": {"type": "debezium"},
+                "spec.source.kafka.topics": ["db.a", "db.b"],
+            },
+            "spec.commit.at: is transaction, which is for one topic; allowed: one of source.kafka.topics, without tables",
+            id="transactions of two topics",
+        ),
+        pytest.param(
+            {
+                "spec.commit.at": "transaction",
+                "spec.format.envelope": {"type": "debezium"},
+                "spec.source.kafka.startingOffsets": "latest",
+            },
+            "spec.source.kafka.startingOffsets: is not allowed with commit.at transaction: it may be in the middle of "
+            "one; allowed: earliest",
+            id="transactions from the middle on",
+        ),
+        pytest.param(
+            {"spec.commit.transactionTopic": "db.transaction"},
+            "spec.commit.transactionTopic: is for commit.at transaction only",
+            id="a transaction topic for nothing",
+        ),
+        pytest.param(
             {"spec.format.unknownFields": "column", "spec.format.envelope": {"type": "debezium"}},
             "spec.format.unknownFields: column is for json without registry and envelope; allowed: ignore",
             id="unknown fields of an envelope",
