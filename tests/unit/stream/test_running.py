@@ -65,7 +65,7 @@ def test_a_table_that_was_rolled_back_while_idle_ends_the_micro_batch_that_waits
         function.begin(UNUSED, lambda: None)
         return next(starts)
 
-    starter = cast(Any, SimpleNamespace(function=function, start=start, once=False, topics=None))
+    starter = cast(Any, SimpleNamespace(function=function, start=start, once=False, topics=None, whole=None))
     running = RunningIngest(starter, cast(Any, SimpleNamespace(release=lambda: None, refuse_taken=lambda: None)))
 
     assert running.wait(60)

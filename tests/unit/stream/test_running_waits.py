@@ -87,7 +87,13 @@ def running(
 
     pipeline = SimpleNamespace(checkpoint_directory=lambda: "/c")
     starter = SimpleNamespace(
-        function=function, start=start, once=once, topics=topics, coordinator=coordinator, pipeline=pipeline
+        function=function,
+        start=start,
+        once=once,
+        topics=topics,
+        whole=None,
+        coordinator=coordinator,
+        pipeline=pipeline,
     )
     return RunningIngest(
         cast(Any, starter), cast(Any, SimpleNamespace(release=lambda: None, refuse_taken=lambda: None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from hypothesis import given
@@ -67,7 +67,7 @@ class Kafka:
             yield (offset, *self.logs[wanted.topic][offset])
 
     def whole(self) -> WholeTransactions:
-        ends = Ends(self, self.messages, json.loads, stable=True)
+        ends = Ends(cast("Any", self), self.messages, json.loads, stable=True)
         return WholeTransactions(
             ends, self.messages, json.loads, wait_seconds=WAIT, tell=self.waited.append, clock=lambda: self.clock
         )
@@ -228,7 +228,9 @@ def test_a_topic_without_ends_and_one_that_cannot_be_read_are_waited_for() -> No
         raise TopicInDoubt(f"{wanted}: no message")
         yield
 
-    whole = WholeTransactions(Ends(kafka, doubted, json.loads, stable=True), doubted, json.loads, wait_seconds=1)
+    whole = WholeTransactions(
+        Ends(cast("Any", kafka), doubted, json.loads, stable=True), doubted, json.loads, wait_seconds=1
+    )
     with pytest.raises(SourceUnreachable, match="no message"):
         until(kafka, whole, 0)
     with pytest.raises(SourceOptionsRefused, match="several partitions"):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -33,7 +33,7 @@ from bucketingest.registry.lookups import Patience, waiting
 from bucketingest.spec.fields.source_secret import ISOLATION, source_options
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import SourceOptionsRefused, SourceUnreachable, TopicsMissing, TransactionIncomplete
-from bucketingest.stream.topics.brokers import Brokers, Topic
+from bucketingest.stream.topics.brokers import Brokers
 from bucketingest.stream.topics.watch import quietly
 from bucketingest.write.instants.source_range import Offsets
 
@@ -54,6 +54,18 @@ TRIED: Final = 8
 MARGIN_MS: Final = 60_000
 """So much may an END have an older time than an event of its transaction: clocks are set."""
 _ANSWER_SECONDS: Final = 10.0
+_SEVERAL: Final = (
+    "spec.commit.at is transaction, and the topic has several partitions: nothing says where in each of them a "
+    "transaction ends. Give the topic one partition, or set spec.commit.at to any"
+)
+_LACKS: Final = (
+    "Kafka lacks the topic {}: set Debezium's provide.transaction.metadata=true, or name the topic in "
+    "spec.commit.transactionTopic"
+)
+_LOOK_AT: Final = (
+    "Does Debezium run? Is spec.commit.transactionTopic right, does it keep its messages as long as this topic, and is "
+    "neither compacted? To commit what there is, set spec.commit.at to any for a while"
+)
 Message: TypeAlias = tuple[int, int, bytes | None]
 """Offset, timestamp in ms, value."""
 Read: TypeAlias = Callable[[TopicRange], Iterator[Message]]
@@ -61,26 +73,12 @@ Parse: TypeAlias = Callable[[bytes], object]
 """A message as dicts and lists; None if it cannot be read."""
 
 
-class TransactionTopic(Protocol):
-    """What is asked of the brokers about the transaction topic, as `Brokers` answers it."""
-
-    def topics(self) -> dict[str, Topic]:
-        """The topic."""
-
-    def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
-        """Where its partitions end."""
-
-    def since(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets:
-        """The first offset of each with this timestamp, or a later one."""
-
-    def close(self) -> None:
-        """End the client."""
-
-
 class Ends:
-    """What ENDs say. They are read forwards, from about the time of the transaction that is asked for."""
+    """What ENDs say. They are read forwards, from about the time of the transaction that is asked for. `brokers`: of
+    the transaction topic.
+    """
 
-    def __init__(self, brokers: TransactionTopic, read: Read, parse: Parse, *, stable: bool) -> None:
+    def __init__(self, brokers: Brokers, read: Read, parse: Parse, *, stable: bool) -> None:
         """`stable`: only what Kafka's own transactions have committed."""
         self._brokers, self._read, self._parse, self._stable = brokers, read, parse, stable
         self.counts: dict[str, dict[str, int]] = {}
@@ -161,10 +159,8 @@ class WholeTransactions:
             return None
         reading = reading_of(resource, dict(session.sparkContext.getConf().getAll()))
         if reading is None or reading.client is None:
-            raise SourceOptionsRefused(
-                f"spec.commit.at is transaction, and the driver cannot read Kafka itself: "
-                f"{'' if reading is None else reading.why}. Change that, or set spec.commit.at to any"
-            )
+            why = "" if reading is None else reading.why
+            raise SourceOptionsRefused(f"spec.commit.at is transaction, and the driver cannot read Kafka itself: {why}")
         options = {name.lower(): str(value) for name, value in source_options(kafka).items()}
         name = commit.transaction_topic or f"{kafka.topics[0].partition('.')[0]}.transaction"
         brokers = Brokers(session, kafka.model_copy(update={"topics": (name,)}), _ANSWER_SECONDS)
@@ -179,18 +175,12 @@ class WholeTransactions:
         Raises TransactionIncomplete, SourceUnreachable, SourceOptionsRefused if the topic has several partitions.
         """
         if len(ends) != 1:
-            raise SourceOptionsRefused(
-                "spec.commit.at is transaction, and the topic has several partitions: nothing says where in each of "
-                "them a transaction ends. Give the topic one partition, or set spec.commit.at to any"
-            )
+            raise SourceOptionsRefused(_SEVERAL)
         ((place, end),) = ends.items()
         try:
             return {place: self._until(place, begin[place], wanted[place], end)}
         except TopicsMissing as error:
-            raise SourceUnreachable(
-                f"spec.commit.at is transaction, and Kafka lacks the topic {', '.join(error.topics)}: set Debezium's "
-                "provide.transaction.metadata=true, or name the topic in spec.commit.transactionTopic"
-            ) from error
+            raise SourceUnreachable(f"spec.commit.at is transaction, and {_LACKS.format(error.topics[0])}") from error
         except TopicInDoubt as doubt:
             raise SourceUnreachable(f"the driver looks for ends of transactions: {doubt}") from doubt
 
@@ -203,9 +193,9 @@ class WholeTransactions:
             self._seen = self._waits = None
             self._tell(0.0)
             return begin
+        if self._seen is None or self._seen.begin != begin:
+            self._seen = _Seen(begin, wanted, wanted)
         seen = self._seen
-        if seen is None or seen.begin != begin:
-            self._seen = seen = _Seen(begin, wanted, wanted)
         step = WINDOW
         self._forwards(place, seen, wanted)
         while (found := self._found(seen)) is None:
@@ -263,9 +253,7 @@ class WholeTransactions:
         raise TransactionIncomplete(
             f"topic {place[0]} partition {place[1]}: no transaction from offset {seen.begin} on has ended within "
             f"{self._wait:g} s. The last one is {last.id}, with event {last.order} of the table before offset "
-            f"{seen.high}; {said}. Does Debezium run? Is spec.commit.transactionTopic right, does it keep its messages "
-            "as long as this topic, and is neither compacted? To commit what there is, set spec.commit.at to any for "
-            "a while"
+            f"{seen.high}; {said}. {_LOOK_AT}"
         )
 
 
