@@ -135,9 +135,14 @@ class MicroBatchFunction:
         self.ending.clear()
 
     @property
+    def needs_no_query(self) -> bool:
+        """Whether its micro-batches could do without a query of Spark's, which gives SQL its time."""
+        return self._topics is not None
+
+    @property
     def goes_on_without_spark(self) -> bool:
         """Whether its micro-batches need no query of Spark's, from a position on."""
-        return self._pipeline.is_quick and self._topics is not None
+        return self._pipeline.is_quick and self.needs_no_query
 
     @property
     def gives_way(self) -> bool:

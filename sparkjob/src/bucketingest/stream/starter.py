@@ -19,7 +19,7 @@ from bucketingest.storage import open_storage
 from bucketingest.stream.checkpoint.beginning import TableBeginning
 from bucketingest.stream.checkpoint.checkpoint import SourceKind, chained, check_kind, prepare_checkpoint
 from bucketingest.stream.checkpoint.positions import CheckpointKind, CheckpointPositions
-from bucketingest.stream.errors import QueryFailed
+from bucketingest.stream.errors import InvalidTransform, QueryFailed
 from bucketingest.stream.files.log import FileBatch, FilesLog
 from bucketingest.stream.files.planner import FilesPlanner, Listing
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
@@ -84,8 +84,13 @@ class QueryStarter:
         for it.
 
         Raises what the coordinator's start, `TopicsRead.continuing`, `prepare_checkpoint` and `FilesPlanner` do, and
-        QueryFailed.
+        QueryFailed, InvalidTransform.
         """
+        if self.whole is not None and not self.function.needs_no_query:
+            raise InvalidTransform(
+                "spec.commit.at is transaction, and spec.transform.sql or table.deleteWhen runs in Spark: write it so "
+                "that it does not (docs/transform-sql.md), or set spec.commit.at to any"
+            )
         start = self.coordinator.start()
         table = open_storage(self.pipeline.table_url, self.pipeline.storage_options)
         put_back(places_of(self.pipeline, table), table, self.pipeline.name)

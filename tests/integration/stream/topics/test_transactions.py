@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream.errors import SourceOptionsRefused, TransactionIncomplete
+from bucketingest.stream.errors import InvalidTransform, SourceOptionsRefused, TransactionIncomplete
 from devservers.registry import SchemaRegistry
 from support.decoding.debezium_streams import records_of
 from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic, job
@@ -80,6 +80,17 @@ def test_a_topic_with_several_partitions_is_refused(run: Runner, lake: Lake, new
     topic.send(records_of("postgres.orders")[:3], partition=0)
     with pytest.raises(SourceOptionsRefused, match="several partitions"):
         run.once(mirror(lake, topic, new_topic()))
+
+
+def test_sql_that_runs_in_spark_is_refused(run: Runner, lake: Lake, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    wanted = mirror(lake, topic, new_topic())
+    sql = {"sql": "SELECT * FROM source WHERE reverse('') = ''"}
+    spark = BucketIngest.from_document(
+        {**wanted.to_document(), "spec": {**wanted.spec.to_document(), "transform": sql}}
+    )
+    with pytest.raises(InvalidTransform, match="runs in Spark"):
+        run.once(spark)
 
 
 def test_ends_in_avro_are_read_with_the_registrys_schemas(
