@@ -61,6 +61,16 @@ class Kafka:
         return {(name, part): self.first.get((name, part), 0) for name in topics for part in self._ends[name]}
 
 
+class Whole:
+    """Where transactions end, as `WholeTransactions` says it."""
+
+    at = 0
+
+    def until(self, begin: Offsets, wanted: Offsets, ends: Offsets) -> Offsets:
+        assert begin.keys() == wanted.keys() == ends.keys()
+        return dict.fromkeys(ends, self.at)
+
+
 class Plan:
     """A planner, and the table's position, which moves when a micro-batch is written."""
 
@@ -73,6 +83,7 @@ class Plan:
         *,
         ids: str | None = None,
         fails: bool = True,
+        whole: Whole | None = None,
     ) -> None:
         read = cast("Any", None)
         self.topics = TopicsRead(
@@ -92,7 +103,9 @@ class Plan:
             self.told.append(ends)
             self.board.source_ends(ends, begins)
 
-        self.planner = TopicsPlanner(self.topics, lambda: self.position, start.replay, most=most, tell=tell)
+        self.planner = TopicsPlanner(
+            self.topics, lambda: self.position, start.replay, most=most, tell=tell, whole=cast("Any", whole)
+        )
 
     def next(self) -> list[TopicRange] | None:
         """What is read next; it is in the table then."""
@@ -151,6 +164,16 @@ def test_a_partition_that_comes_and_whose_first_messages_are_gone_has_lost_them(
     with pytest.raises(SourceDataLost, match="topic a partition 1: offsets 0 to 2 are gone"):
         plan.next() if running else Plan(kafka, {("a", 0): 5})
     assert Plan(kafka, {("a", 0): 5}, fails=False).next() == [TopicRange("a", 1, 3, 4)]
+
+
+def test_a_micro_batch_ends_where_transactions_do_and_what_waits_is_no_lag() -> None:
+    kafka, whole = Kafka(a=[9]), Whole()
+    plan = Plan(kafka, {("a", 0): 2}, most=3, whole=whole)
+    whole.at = 2
+    assert plan.next() is None
+    whole.at = 7  # a transaction is longer than a micro-batch
+    assert plan.next() == [TopicRange("a", 0, 2, 7)]
+    assert plan.told == [{("a", 0): 2}, {("a", 0): 9}]
 
 
 def test_a_backlog_is_taken_in_parts() -> None:
