@@ -137,9 +137,10 @@ class RetriedTable:
         appends: bool = False,
         empties: bool = False,
         raising: Sequence[Exception | None] = (),
+        confirm: Callable[[SourceRange], None] = lambda _: None,
     ) -> Outcome:
         """As the command does it; the storages may die. `raising`: what the first rounds meet before the table is
-        opened again.
+        opened again. `confirm`: asks whether the topics are the same.
         """
         by = replace(decoder(mended=mended), empties=empties)
 
@@ -160,6 +161,7 @@ class RetriedTable:
                 self._read,
                 lambda ranges, plan, by: self._write(ranges, plan, by, letters=False),
                 decoding,
+                confirm,
                 appends=appends,
             )
 

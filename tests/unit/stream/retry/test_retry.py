@@ -15,8 +15,9 @@ from bucketingest.storage import open_storage
 from bucketingest.stream.retry import letters
 from bucketingest.stream.retry.letters import Asked, put_back
 from bucketingest.stream.source.columns_schema import SchemaGrown
-from bucketingest.write.errors import ColumnsChanged
+from bucketingest.write.errors import ColumnsChanged, RangeConflict
 from bucketingest.write.instants.journal import Journal
+from bucketingest.write.instants.source_range import SourceRange
 from support.jobs.retries import RetriedTable, event
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.tables.other_writers import archive, roll_back_completed
@@ -100,6 +101,21 @@ def test_a_letter_of_a_topic_that_was_made_again_is_not_taken_for_another_messag
     table.topic[0][0] = event("c", 9, 9, odd=True)
     assert table.retry().retried == 0
     assert (table.rows(), len(table.left())) == ({2: 2}, 1)
+
+
+def test_a_topic_that_is_made_again_meanwhile_gives_the_table_nothing(table: RetriedTable) -> None:
+    table.send(event("c", 1, 1, odd=True), event("c", 2, 2))
+    table.ingest()
+
+    def confirm(of: SourceRange) -> None:
+        assert of.again is not None
+        raise RangeConflict("topic shop.orders was deleted and made again")
+
+    with pytest.raises(RangeConflict):
+        table.retry(confirm=confirm)
+    table.send(event("c", 3, 3))
+    table.ingest()
+    assert (table.rows(), len(table.left())) == ({2: 2, 3: 3}, 1)
 
 
 def test_keyless_messages_of_several_partitions_need_an_ordering_field(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ class Retry:
     reads: Reads
     writes: Writes
     decoding: Decoding
+    confirm: Callable[[SourceRange], None]
+    """Raises RangeConflict unless the topics are still those that the range names."""
     appends: bool
     """Whether each message has a key of its own, so that nothing came since."""
 
@@ -168,11 +170,15 @@ class Retry:
         """Returns the instant."""
         keys = pa.chunked_array(judged.keys, pa.string()).unique()
         history = OnlyKeys.of(decoder, self.opened.rules.record_key, keys)
+
+        def write(assignment: Assignment) -> Sequence[WriteStatus]:
+            statuses = self._written(ranges, self._plan(assignment), history)
+            self.confirm(again)  # it may have taken hours
+            return statuses
+
         for left in reversed(range(_ROUNDS_MAX)):
             try:
-                ran = self.coordinator.run(
-                    again, lambda assignment: self._written(ranges, self._plan(assignment), history)
-                )
+                ran = self.coordinator.run(again, write)
                 self.coordinator.commit_open()
             except (InstantAborted, ConflictingAttempt) as error:
                 if not left:

@@ -37,6 +37,7 @@ from bucketingest.stream.topics.continuity import check_same_topics
 from bucketingest.stream.topics.reading import ANSWER_SECONDS
 from bucketingest.stream.topics.watch import quietly
 from bucketingest.write.coordinator import InstantCoordinator
+from bucketingest.write.instants.source_range import Offsets, SourceRange
 from bucketingest.write.rows.write_status import WriteStatus
 
 _BY_HAND: Final = "Have the producer send these messages again"
@@ -134,13 +135,20 @@ def _opened(
         coordinator = started()
     letters = places_of(pipeline, storage)
     put_back(letters, storage, pipeline.name)
-    brokers = Brokers(session, kafka, ANSWER_SECONDS)
-    try:
-        topics = brokers.topics()
-        check_same_topics(coordinator.position, {name: topic.id for name, topic in topics.items()})
-        begins = brokers.begins(topics)
-    finally:
-        quietly(brokers.close)
+
+    def begins_of(position: SourceRange | None) -> Offsets:
+        brokers = Brokers(session, kafka, ANSWER_SECONDS)
+        try:
+            topics = brokers.topics()
+            check_same_topics(position, {name: topic.id for name, topic in topics.items()})
+            return brokers.begins(topics)
+        finally:
+            quietly(brokers.close)
+
+    def confirm(written: SourceRange) -> None:
+        begins_of(written)
+
+    begins = begins_of(coordinator.position)
 
     def decoding(ranges: Sequence[TopicRange], use: Callable[[MessageDecoder], list[WriteStatus]]) -> None:
         if given.registered is not None:
@@ -161,5 +169,6 @@ def _opened(
         reads=lambda of, columns: read(of, client, columns),
         writes=lambda ranges, plan, decoder: write_ranges(session, ranges, plan, decoder, client),
         decoding=decoding,
+        confirm=confirm,
         appends=appends,
     )
