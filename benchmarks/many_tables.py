@@ -69,6 +69,7 @@ def _run(folder: Path, given: Any) -> None:
             _wait_for(job, folder, given.wait, lambda: tables.have(traffic.ends))
             firsts = sorted(tables.first_after(topic, began) - began for topic in topics)
             print(f"first start: the first table committed after {firsts[0]:.1f} s, the last after {firsts[-1]:.1f} s")
+            _used(job)
             _idle(job, given)
             weights = {topic: (number + 1) ** -given.exponent for number, topic in enumerate(topics)}
             rates = {topic: given.rate * weight / sum(weights.values()) for topic, weight in weights.items()}
@@ -93,6 +94,7 @@ def _run(folder: Path, given: Any) -> None:
 
             try:
                 _wait_for(job, folder / "again", given.wait, all_again)
+                _used(job)
             finally:
                 stop.set()
                 producing.join()
@@ -234,6 +236,10 @@ def _idle(job: Popen[bytes], given: Any) -> None:
 def _said(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> None:
     shares = {kind: (used - before.get(kind, 0.0)) / seconds for kind, used in after.items()}
     print("CPU: " + ", ".join(f"{kind} {share:.1%}" for kind, share in sorted(shares.items())))
+
+
+def _used(job: Popen[bytes]) -> None:
+    print("CPU seconds until then: " + ", ".join(f"{kind} {used:.1f}" for kind, used in sorted(_cpu(job).items())))
 
 
 def _cpu(job: Popen[bytes]) -> Mapping[str, float]:
