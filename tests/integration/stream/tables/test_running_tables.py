@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,6 @@ from bucketingest.storage import Storage, open_storage
 from bucketingest.stream import ingest_tables
 from bucketingest.stream.tables import running, topics_look, turns
 from bucketingest.stream.tables.running import RunningTables
-from devservers.kafka import KafkaBroker, SecondBroker
 from support.jobs.many_topics import Topics
 
 pytestmark = pytest.mark.kafka
@@ -91,27 +89,6 @@ def test_topics_come_and_go_and_the_others_are_not_disturbed(spark: SparkSession
         list(range(10)),
         list(range(7)),
     ]
-
-
-def test_a_partition_without_leader_parks_its_table_alone(spark: SparkSession, tmp_path: Path) -> None:
-    with KafkaBroker(heap="256m") as first, SecondBroker(first) as second:
-        topics, others = Topics(first, tmp_path), Topics(second, tmp_path)
-        others.prefix = topics.prefix
-        topics.make("led")
-        others.make("not")
-        topics.send("led", 0, 10)
-        others.send("not", 0, 10)
-        with runs(spark, topics) as lake:
-            lake.until(lake.has(**{"led": 10, "not": 10}))
-            second.kill()
-            lake.until(lambda: "has no leader for partitions 0, 1" in (lake.reports()["not"].reason or ""))
-            topics.send("led", 10, 5)
-            lake.until(lake.has(led=15))
-            assert lake.reports()["not"].state == "parked"
-            second.start()
-            others.send("not", 10, 5)
-            lake.until(lake.has(**{"led": 15, "not": 15}))
-    assert topics.numbers("not") == list(range(15))
 
 
 def test_a_parked_table_comes_back_from_its_own_position(spark: SparkSession, topics: Topics) -> None:
