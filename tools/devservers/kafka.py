@@ -32,9 +32,6 @@ class KafkaBroker(Server):
     After `kill` it can be started again with what it had written; after `stop` too if it was given a folder.
     """
 
-    node = 1
-    """Its number in the cluster."""
-
     def __init__(
         self, folder: Path | None = None, *, host: str = "127.0.0.1", heap: str = "512m", tls: bool = False
     ) -> None:
@@ -63,11 +60,6 @@ class KafkaBroker(Server):
     def sasl_servers(self) -> str:
         """`host:port` of the listener that asks for `LOGIN`: SASL_PLAINTEXT with PLAIN or SCRAM-SHA-256."""
         return f"{self._host}:{self._ports[2]}"
-
-    @property
-    def quorum(self) -> str:
-        """Where the cluster's controller is, known once started."""
-        return f"{self.node}@{self._host}:{self._ports[1]}"
 
     @property
     def log(self) -> Path:
@@ -112,8 +104,7 @@ class KafkaBroker(Server):
 
     def create_topic(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and wait until the broker has it."""
-        places = [[self.node]] * partitions
-        topic = NewTopic(name, num_partitions=partitions, replica_assignment=places, config=dict(config or {}))
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         admin = self._admin()  # requests end with the client
         for future in admin.create_topics([topic]).values():
             future.result(REQUEST_TIMEOUT_S)
@@ -177,9 +168,6 @@ class KafkaBroker(Server):
         ]
 
     def _properties(self) -> str:
-        return "".join(f"{key}={value}\n" for key, value in self._settings().items())
-
-    def _settings(self) -> dict[str, str]:
         broker, controller, sasl, tls = self._ports
         name, password = LOGIN
         ports = {"PLAINTEXT": broker, "CONTROLLER": controller, "SASL": sasl}
@@ -188,8 +176,8 @@ class KafkaBroker(Server):
         modules = "org.apache.kafka.common.security"
         settings = {
             "process.roles": "broker,controller",
-            "node.id": str(self.node),
-            "controller.quorum.voters": self.quorum,
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{self._host}:{controller}",
             "listeners": ",".join(f"{each}://{self._host}:{port}" for each, port in ports.items()),
             "advertised.listeners": ",".join(
                 f"{each}://{self._host}:{port}" for each, port in ports.items() if each != "CONTROLLER"
@@ -217,7 +205,7 @@ class KafkaBroker(Server):
         }
         if self.authority is not None:
             settings |= {f"listener.name.tls.ssl.{key}": value for key, value in self._tls(self.authority).items()}
-        return settings
+        return "".join(f"{key}={value}\n" for key, value in settings.items())
 
     def _tls(self, authority: Authority) -> dict[str, str]:
         own = authority.issue("broker", self._host)
@@ -234,24 +222,6 @@ class KafkaBroker(Server):
     def _admin(self) -> AdminClient:
         # log_level 0: refused connections while the broker starts are expected
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-
-
-class SecondBroker(KafkaBroker):
-    """Another broker of a running one's cluster: nobody leads the topics that it has created while it is away."""
-
-    node = 2
-
-    def __init__(self, first: KafkaBroker, *, heap: str = "256m") -> None:
-        """Its data are in a temporary folder, as those of `KafkaBroker`."""
-        super().__init__(heap=heap)
-        self._first = first
-
-    @override
-    def _settings(self) -> dict[str, str]:
-        settings = super()._settings()
-        listeners = settings["advertised.listeners"]
-        more = {"process.roles": "broker", "listeners": listeners, "controller.quorum.voters": self._first.quorum}
-        return settings | more
 
 
 def _answers(admin: AdminClient) -> bool:
