@@ -367,8 +367,11 @@ def test_aliases_that_are_null_are_none() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", [LOCAL, {"type": "array", "items": {"type": "map", "values": LOCAL}}])
-def test_a_new_time_without_a_zone_is_left_out_and_the_others_are_columns(kind: Any) -> None:
+MEMBERS = {"type": "record", "name": "M", "fields": [{"name": "member0", "type": "int"}]}
+
+
+@pytest.mark.parametrize("kind", [LOCAL, {"type": "array", "items": {"type": "map", "values": LOCAL}}, MEMBERS])
+def test_a_new_field_that_no_table_can_have_is_left_out_and_the_others_are_columns(kind: Any) -> None:
     writer = record(ID, {"name": "local", "type": kind}, {"name": "n", "type": "long"})
     text, added = grown(lenient(record(ID)), writer)
     assert (list(columns(text)), added) == (["id", "n"], ("n",))

@@ -5,6 +5,7 @@ is the union of theirs, not the newest.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ _WIDER: Final = {
     ("float", "int"): "double",
 }
 """A column's type and the message's to the one that has all values of both; see `hudi.table.schema_evolution`."""
+_MEMBER: Final = re.compile(r"member[0-9]+")
 _MEANINGS: Final = ("logicalType", CONNECT_NAME)
 """Attributes that say what a number counts: of another one it is not only a wider type."""
 
@@ -165,13 +167,17 @@ def _is_column(name: str, kind: Any) -> bool:
         (column,) = columns_of(read_reader(json.dumps({"type": "record", "name": "of_one_field", "fields": [field]})))
     except (UnreadableSchema, ValueError):  # the latter for a type inside itself
         return False
-    return not _has_local_time(column.type)
+    return not _is_in_no_table(column.type)
 
 
-def _has_local_time(kind: pa.DataType) -> bool:
-    """Whether a time without a zone is in it, which no table can have."""
-    inside = (kind.field(at).type for at in range(kind.num_fields))
-    return (pa.types.is_timestamp(kind) and kind.tz is None) or any(map(_has_local_time, inside))
+def _is_in_no_table(kind: pa.DataType) -> bool:
+    """Whether a time without a zone is in it, or a record that Hudi's readers take for a union: see `arrow_to_avro`."""
+    inside = [kind.field(at) for at in range(kind.num_fields)]
+    if pa.types.is_timestamp(kind):
+        return bool(kind.tz is None)
+    if pa.types.is_struct(kind) and inside and all(_MEMBER.fullmatch(each.name) for each in inside):
+        return True
+    return any(_is_in_no_table(each.type) for each in inside)
 
 
 def _lenient(kind: Any) -> Any:
