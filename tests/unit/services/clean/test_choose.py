@@ -228,17 +228,6 @@ def test_rows_that_came_after_the_replacement_stay() -> None:
     assert "had replaced its file group" in choice.kept[0].why
 
 
-def test_rows_that_the_replacement_took_along_do_not_count_as_later() -> None:
-    table = NamedTable()
-    table.write(300)
-    merged = table.write(210, done=150)
-    table.replace(200)
-    table.write(10, OTHER)
-    taken = frozenset({f"eu/{LogFileName(FILE_ID, merged, 1)}"})
-    table.superseders[ago(200)] = Superseder(None, frozenset(), taken)
-    assert sorted(deleted_instants(table.choose())) == [ago(300), ago(210)]
-
-
 @pytest.mark.parametrize(("versions", "deleted"), [(1, [300, 290, 150, 200]), (2, [300, 290]), (3, []), (9, [])])
 def test_by_versions_so_many_of_the_newest_slices_stay(versions: int, deleted: list[float]) -> None:
     choice = three_slices().choose(Retention(versions=versions))

@@ -61,14 +61,20 @@ def test_new_groups_whose_old_ones_are_as_they_were_are_committed(given: Scatter
     attempt.run(offsets(8, 9), [row("u1", region="us", at=4)])
     given.rows = snapshot(given.storage)
     holder, number = made(given.storage)
-    before = given.groups
+    before, plan = given.groups, ClusteringJournal(given.storage).plan(number)
     attempt.run(offsets(9, 10), [row("u1", region="us", amount=9, at=9)])
+    assert plan is not None
+    files = {path: given.storage.get(path) for path in plan.paths}
     ended = holder.commit(number)
     assert (ended.end, ended.new_groups) == (End.COMPLETED, 1)
     assert ended.kept == {("us", file_id) for file_id in before["us"]}
     assert given.groups["us"] == before["us"]
     assert amounts(given.table)["u1"] == 9
     given.rows = snapshot(given.storage)
+    given.unchanged()
+
+    for path, content in files.items():  # as it was between the completed file and its end
+        given.storage.put(path, content)
     given.unchanged()
 
 

@@ -186,10 +186,7 @@ class Reasons:
     def _after_replacement(self, file_slice: FileSlice, place: Group) -> Iterator[str]:
         replacement = self._facts.replaced[place]
         for log in file_slice.log_files:
-            if (self._timeline.completion_time(log.instant) or "") <= (replacement.completion_time or ""):
-                continue
-            superseder = self._facts.superseder(replacement.request_time)
-            if superseder is None or log.path not in superseder.added:
+            if (self._timeline.completion_time(log.instant) or "") > (replacement.completion_time or ""):
                 yield f"log file {log.name} completed after {replacement.request_time} had replaced its file group"
 
     def _not_merged(self, file_slice: FileSlice, newer: FileSlice, place: Group) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from bucketingest.hudi.naming import BaseFileName, LogFileName, join, split
+from bucketingest.hudi.naming import BaseFileName, join, split
 from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import clustered_file_groups, replaced_by, replacing_commit
@@ -26,7 +26,6 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.services.clustering.records import ClusteringPlan
 from bucketingest.services.compaction.commit import undecided
-from bucketingest.services.compaction.records import ADDED
 from bucketingest.services.protocol.records import OURS
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.records import CommitDecision
@@ -37,28 +36,17 @@ _PLANNED: Final = (COMPACTION, LOG_COMPACTION, CLUSTERING)
 """Pending actions that say which file groups they take."""
 
 
-def clustering_commit(
-    plan: ClusteringPlan, stats: Iterable[WriteStat], replaced: Iterable[Group], later: Collection[str] = ()
-) -> bytes:
-    """Content of the completed file. `later`: see `later_log_files`."""
-    extra = {SCHEMA_KEY: plan.schema, OURS: "1"} | ({ADDED: "\n".join(sorted(later))} if later else {})
-    return replacing_commit(stats, replaced, extra, _OPERATION_TYPE)
-
-
-def later_log_files(timeline: Timeline, plan: ClusteringPlan) -> list[str]:
-    """Paths of the log files that it merges and that completed after its own completion time, which is the millisecond
-    after a request time that may lie before theirs.
+def clustering_commit(plan: ClusteringPlan, stats: Collection[WriteStat], replaced: Iterable[Group]) -> bytes:
+    """Content of the completed file. It also replaces the new file groups that it leaves out: their base files are
+    there, with the name of a completed instant, until they are deleted, and readers must not show them.
     """
-    names = ((each.partition_path, name) for each in plan.new_groups for old in each.slices for name in old.log_files)
-    return [
-        join(partition_path, name)
-        for partition_path, name in names
-        if (timeline.completion_time(LogFileName.parse(name).instant) or "") > plan.completion_time
-    ]
+    chosen = {(stat.partition_path, stat.file_id) for stat in stats}
+    left_out = {(each.partition_path, each.file_id) for each in plan.new_groups} - chosen
+    return replacing_commit(stats, left_out.union(replaced), {SCHEMA_KEY: plan.schema, OURS: "1"}, _OPERATION_TYPE)
 
 
 def closed_commit(plan: ClusteringPlan) -> bytes:
-    """Content of a completed file that takes the name of the clustering's, and changes nothing."""
+    """Content of a completed file that takes the name of the clustering's, and changes nothing that readers see."""
     return clustering_commit(plan, (), ())
 
 

@@ -29,7 +29,6 @@ from bucketingest.services.clustering.commit import (
     decided_stats,
     hindrance,
     is_cleaned,
-    later_log_files,
     missing_file,
     written_since,
 )
@@ -185,7 +184,7 @@ class ClusteringHolder(ServiceHolder[ClusteringPlan]):
         if (missing := missing_file(self._storage, stats)) is not None:
             return None, f"{missing} is missing"
         replaced = frozenset().union(*(each.replaced for each, _ in chosen))
-        content = clustering_commit(plan, stats, replaced, later_log_files(timeline, plan))
+        content = clustering_commit(plan, stats, replaced)
         return CommitDecision(plan.completion_time, content), ""
 
     def _complete(self, plan: ClusteringPlan, decided: CommitDecision, content: bytes) -> None:
