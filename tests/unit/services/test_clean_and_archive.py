@@ -374,6 +374,18 @@ def test_an_aborted_instant_of_a_renamed_pipeline_stays_for_a_day() -> None:
     assert not [why for why in archived(table, KEPT_FOR + timedelta(minutes=1)) if "shop/old" in why]
 
 
+def test_an_instant_that_was_open_for_days_stays_for_a_day_after_its_abort() -> None:
+    """Its last micro-batch was written again by an attempt that has just ended, and whose tasks may go on."""
+    table = TestTable()
+    first = table.attempt(clock=lambda: utc_now() - 2 * KEPT_FOR)
+    with pytest.raises(ZeroDivisionError):
+        first.run(offsets(0, 1), [row("lost")], lambda: 1 / 0)
+    (aborted,) = Journal(table.storage, PIPELINE).instants()
+    table.attempt(work="another").run(offsets(0, 1), [row("lost")])
+    assert "aborted it lately" in held_back(table.storage, utc_now()).kept[aborted]
+    assert aborted not in held_back(table.storage, utc_now() + KEPT_FOR + timedelta(minutes=1)).kept
+
+
 def test_a_position_is_not_kept_while_rows_are_lost() -> None:
     """A start that continued there would never ingest them again."""
     table = TestTable()

@@ -178,13 +178,15 @@ def held_back(storage: Storage, now: datetime, damaged: Collection[Damaged] = ()
 def _kept(
     journal: Journal, timeline: Timeline, rollbacks: dict[str, tuple[str, ...]], now: datetime
 ) -> Iterator[tuple[str, str]]:
-    objects_by_instant = journal.objects_by_instant()
+    times = journal.times_by_instant()
+    objects_by_instant = {instant: frozenset(names) for instant, names in times.items()}
     missing = journal.missing(objects_by_instant)
     for instant, objects in objects_by_instant.items():
         if "done" not in objects:
             yield instant, f"{journal.pipeline} has not finished it"
         elif "aborted" in objects:
-            if now - parse_time(instant) <= KEPT_FOR:  # else nothing of it comes any more
+            # Else nothing of it comes any more. It may have been open for days before.
+            if now - max(parse_time(instant), times[instant]["done"]) <= KEPT_FOR:
                 yield instant, f"{journal.pipeline} aborted it lately: a file of it may still come"
         elif instant in missing:
             yield instant, f"its rows are ingested again by {journal.pipeline}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +22,7 @@ from bucketingest.storage import Storage
 from bucketingest.write.errors import NewerFormat
 from bucketingest.write.instants.records import AbortDecision
 from support.storage.passing_storage import PassingStorage
+from support.tables.other_writers import later
 from support.tables.services.clustered import PAIRS, cluster, clustering_holder, planned
 from support.tables.services.snapshot import snapshot
 from support.tables.state.tables import insert_by_another, state_table
@@ -140,3 +143,19 @@ def test_the_completed_file_names_what_was_replaced_and_keeps_the_tables_columns
     assert metadata.extra_metadata["schema"] == schemas[-1]
     assert {stat.file_id for stat in metadata.write_stats["eu"]} == given.groups["eu"]
     assert given.groups["eu"].isdisjoint(before["eu"])
+
+
+def test_a_plan_of_an_older_release_is_read(given: Scattered) -> None:
+    """It did not say when the clustering completes."""
+    number, plan = started(given.storage)
+    fields = json.loads(plan.encode())
+    del fields["completionTime"]
+    given.storage.put(ClusteringJournal(given.storage).path(number, "plan"), json.dumps(fields).encode())
+    read = ClusteringJournal(given.storage).plan(number)
+    assert read == replace(plan, completion_time=later(plan.instant))
+    ended = clustering_holder(given.storage).settle()
+    assert ended is not None
+    assert ended.end is End.VOID
+    given.unchanged()
+    given.goes_on()
+    assert cluster(given.storage).end is End.COMPLETED

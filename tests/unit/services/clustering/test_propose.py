@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant, State
 from bucketingest.hudi.timeline.instant_time import next_instant_time, parse_time
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.clustering.propose import free_times, newest_clustering
+from bucketingest.services.compaction.propose import quiet_time
 from bucketingest.services.protocol.records import End
 from support.tables.services.clustered import cluster, made, planned
 from support.tables.table_runs import offsets
@@ -53,6 +56,18 @@ def test_the_time(
     assert found == expected
     if found is not None:
         assert next_instant_time(parse_time(at(0)), used) > found[1], "also with a clock that is behind"
+
+
+@pytest.mark.parametrize("gap", range(1, 6))
+def test_no_compaction_has_its_time(gap: int) -> None:
+    """While an instant is open, both take a time before it. A process that was cut off may put a new group late."""
+    done, begun = at(500), at(500 + gap)
+    open_one = Instant(begun, DELTA_COMMIT, State.INFLIGHT)
+    timeline = Timeline((Instant(at(400), DELTA_COMMIT, State.COMPLETED, done), open_one))
+    found = free_times(timeline.first_active, timeline.times, {done}, None)
+    compaction = quiet_time(timeline, timeline.times, {begun}, parse_time(at(9000)))
+    assert (found is not None, compaction is not None) == (gap > 1, gap > 2)
+    assert found is None or found[0] != compaction
 
 
 def test_no_two_merges_share_a_time(given: Scattered) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Self
 
 from bucketingest.hudi.naming import BaseFileName, join, parse_data_file_name
 from bucketingest.hudi.table.file_view import Group
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.services.protocol.journal import ServiceJournal
 from bucketingest.services.protocol.records import FORMAT_VERSION, End
 from bucketingest.write.record_format import complete, decode, encode
@@ -120,8 +122,13 @@ class ClusteringPlan:
                 )
                 for path, file_id, slices in record["newGroups"]
             )
-            times = record["instant"], record["completionTime"]
-            return cls(*times, record["schema"], frozenset(record["known"]), record["firstActive"], groups)
+            instant = record["instant"]
+            # Older releases did not record it, and completed a millisecond after the request.
+            completion_time = record.get("completionTime") or format_time(
+                parse_time(instant) + timedelta(milliseconds=1)
+            )
+            known = frozenset(record["known"])
+            return cls(instant, completion_time, record["schema"], known, record["firstActive"], groups)
 
 
 RESULT: Final = "result/0"

@@ -218,7 +218,8 @@ def quiet_time(timeline: Timeline, times: Collection[str], ours: Collection[str]
     if nothing has completed since. None: wait for its end. Pure.
 
     hudi-rs 0.5.0 leaves the rows of an instant that is open at this time out of an incremental read that ends with it:
-    it looks for base files by request times, and for the log files that are merged with them by completion times.
+    it looks for base files by request times, and for the log files that are merged with them by completion times. The
+    millisecond before an open instant is not taken: it may be the time of a clustering that is not on the timeline yet.
     """
     newest = next_instant_time(now - _BEHIND, times)
     first = min(open_at(newest, timeline, ours), default=None)
@@ -228,7 +229,7 @@ def quiet_time(timeline: Timeline, times: Collection[str], ours: Collection[str]
     if before is None or any((each.completion_time or "") >= first for each in timeline.completed_commits):
         return None
     time = format_time(parse_time(before) + timedelta(milliseconds=1))
-    return time if time < first else None
+    return time if time < format_time(parse_time(first) - timedelta(milliseconds=1)) else None
 
 
 def open_at(time: str, timeline: Timeline, ours: Collection[str]) -> list[str]:

@@ -302,12 +302,16 @@ class Journal:
 
     def objects_by_instant(self) -> dict[str, frozenset[str]]:
         """The names of each instant's objects, instants ascending, from one listing."""
+        return {instant: frozenset(times) for instant, times in self.times_by_instant().items()}
+
+    def times_by_instant(self) -> dict[str, dict[str, datetime]]:
+        """The same names, each with the time at which the object was made, by the storage's clock."""
         prefix = f"{self._root}/instants/"
-        names: dict[str, set[str]] = {}
+        times: dict[str, dict[str, datetime]] = {}
         for info in self._storage.list(prefix.rstrip("/")):
             instant, _, name = info.path.removeprefix(prefix).partition("/")
-            names.setdefault(instant, set()).add(name)
-        return {instant: frozenset(names[instant]) for instant in sorted(names)}
+            times.setdefault(instant, {})[name] = info.modified
+        return {instant: times[instant] for instant in sorted(times)}
 
     def forgettable(self, now: datetime) -> dict[str, Collection[str]]:
         """Instants that are done for so long, by the storage's clock, that no attempt needs their objects any more; and
