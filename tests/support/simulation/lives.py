@@ -60,7 +60,7 @@ class Lives:
         self._interval_ms = rng.choice((None, 30, 100, 100 if features.serves else 5000))
         if arranged.many_instants:
             self._batch_rows, self._interval_ms = (1, 1), None
-            self._processes_max, self._world.steps_max = _MANY * _PROCESSES_MAX, _MANY * self._world.steps_max
+            self._processes_max, self._world.steps_max = _MANY * _PROCESSES_MAX, 2 * _MANY * self._world.steps_max
         self.locks = features.needs_lock or rng.random() < 0.3
         """Whether they hold the table's lock while they change the timeline."""
         self._failed_in_calm = 0

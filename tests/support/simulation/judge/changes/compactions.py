@@ -13,7 +13,7 @@ from support.simulation.judge.files import DataFile, data_file, inputs_of, named
 from support.simulation.judge.instants import TIMELINE
 from support.simulation.judge.reader import Slice, Snapshot
 from support.simulation.records import record
-from support.simulation.source import FOREIGN_TOKEN, SCHEMA
+from support.simulation.source import SCHEMA
 from support.simulation.store import Objects
 
 _ROLLBACK: Final = re.compile(r"\.hoodie/timeline/(\d{17})\.rollback\.requested")
@@ -83,11 +83,10 @@ class Compactions:
         before = max(older, key=lambda file: file.instant, default=None)
         # A base file whose plan came later, without lock, may lack rows of logs that this compaction's plan names.
         planned = inputs_of(instants.plans.get(base.instant, {}))
-        deleted = [path for path in planned if path not in self._table.objects and base.group[1] in path]
-        if any(path.endswith(FOREIGN_TOKEN) for path in deleted):
-            return  # a rollback of another writer's instant, which completed meanwhile, deleted it
-        if any(file is not None and file.instant in self._table.overtaken for file in map(data_file, deleted)):
-            return  # a clean of the whole partition deleted it: its rows come again, and the merge of both is right
+        if any(path not in self._table.objects and base.group[1] in path for path in planned):
+            # A rollback of another writer's instant deleted it, or a clean of the whole partition, perhaps after it was
+            # merged: its rows come again, and the merge of both is right. Lost rows are found at the end.
+            return
         logs = []
         for log in files:
             done = None if log.is_base else instants.completion_time(log.instant)
