@@ -25,7 +25,7 @@ class MemoryCatalog:
     """After so many changes every change fails."""
     where: str = "memory"
     slice_size: int = 2
-    value_max: int = 20
+    value_max: int = 30
 
     def find(self, name: str) -> CatalogTable | None:
         return self.tables.get(name)

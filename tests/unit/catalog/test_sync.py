@@ -151,10 +151,10 @@ def test_a_value_with_slashes_of_another_writer_is_one_partition(tmp_path: Path)
 
 
 def test_a_value_that_the_catalog_cannot_store_is_named_and_keeps_no_other_partition_back(tmp_path: Path) -> None:
-    TABLE.write(tmp_path, SCHEMA, ("a", "b" * 21, "c"))
+    TABLE.write(tmp_path, SCHEMA, ("a", "b" * 31, "c"))
     catalog = MemoryCatalog()
     for _ in range(2):
-        with pytest.raises(CatalogRefused, match=r"1 partitions have a value of more than 20 .* registered: b{21};"):
+        with pytest.raises(CatalogRefused, match=r"1 partitions have a value of more than 30 .* registered: b{31};"):
             sync(open_storage(str(tmp_path)), catalog)
         assert [set(each) for each in catalog.partitions_of.values()] == [{("a",), ("c",)}] * 3
     assert "last_commit_time_sync" not in catalog.tables["t"].parameters, "Hudi's own sync would pass it over"

@@ -51,8 +51,8 @@ class GlueConnection:
     _client: Any
     _account: Mapping[str, str]
     slice_size: int = 100
-    value_max: int = 1024
     """As many as Glue takes in one call."""
+    value_max: int = 1024
 
     @classmethod
     def open(cls, region: str, database: str, catalog_id: str | None = None) -> Self:

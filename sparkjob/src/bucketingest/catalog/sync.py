@@ -164,7 +164,7 @@ def sync_table(
         }
         trusted = set[Values]() if check else set.intersection(*(set(each) for each in known.values()))
         partitions = _partitions(storage, state, paths, trusted)
-        too_long = [values for values in partitions if max(map(len, values)) > client.value_max]
+        too_long = [values for values in partitions if max(map(len, values), default=0) > client.value_max]
         for values in too_long:  # the catalog would take none of its slice, and of those behind it
             del partitions[values]
         for table in tables:
