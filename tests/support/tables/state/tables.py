@@ -74,9 +74,14 @@ def groups_of_keys(table: TestTable) -> Mapping[str, set[str]]:
     return found
 
 
-def insert_by_another(table: TestTable, rows: Rows, *, region: str = "eu", file_id: str = THEIRS) -> str:
-    """A commit of another writer: the rows as the base file of a new file group; its request time."""
-    time = later(next_time(table))  # a clustering takes a time between two instants, and waits if there is none
+def insert_by_another(
+    table: TestTable, rows: Rows, *, region: str = "eu", file_id: str = THEIRS, time: str | None = None
+) -> str:
+    """A commit of another writer: the rows as the base file of a new file group; its request time. `time`: that, by a
+    clock that is behind the table's times.
+    """
+    done = None if time is None else later(time)
+    time = time or later(next_time(table))  # a clustering takes a time between two instants, and waits for one
     create_requested(table.storage, time)
     create_inflight(table.storage, time)
     name = BaseFileName(file_id, time, "1-1-1")
@@ -92,7 +97,7 @@ def insert_by_another(table: TestTable, rows: Rows, *, region: str = "eu", file_
     ensure_partition_metadata(table.storage, region, time)
     table.storage.create(join(region, str(name)), sink.getvalue())
     stat = WriteStat.of_base_file(region, name, size=len(sink.getvalue()), inserts=len(keys))
-    complete(table.storage, time, next_time(table), CommitMetadata({region: [stat]}).encode())
+    complete(table.storage, time, done or next_time(table), CommitMetadata({region: [stat]}).encode())
     return time
 
 

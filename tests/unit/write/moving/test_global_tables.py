@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import pathlib
 import tempfile
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import pytest
 
 from bucketingest.hudi.errors import UnsupportedTable
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.table import StateRules
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import path_of
 from bucketingest.index.errors import DuplicateKeys
 from bucketingest.index.state.store import StateStore, forget_state
@@ -19,6 +23,7 @@ from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted
 from bucketingest.write.rows.write_status import WriteStatus
 from support.storage.crashing_storage import Crash
+from support.storage.passing_storage import PassingStorage
 from support.tables.other_writers import roll_back_completed
 from support.tables.services.clustered import cluster
 from support.tables.state.tables import (
@@ -117,6 +122,34 @@ def test_a_row_that_another_writer_updates_before_the_commit_does_not_move(table
         attempt.run(offsets(1, 2), moving, update)
     assert attempt.run(offsets(1, 2), moving).older == 1
     assert places(table) == {"a": ("eu", 5)}
+
+
+class DiesBeforeItDecides(PassingStorage):
+    """Of a process whose micro-batch is in storage."""
+
+    def _change(self, path: str, act: Callable[[], None]) -> None:
+        if path.endswith("/decision"):
+            raise Crash
+        act()
+
+
+def test_nor_does_one_that_a_writer_updates_whose_clock_is_behind(table: TestTable) -> None:
+    """The attempt that planned the move ended, and its plan says by a time only which commits it knew."""
+
+    def ahead() -> datetime:
+        return utc_now() + timedelta(minutes=3)
+
+    table.attempt().run(offsets(0, 1), [row("a", amount=1, at=1)])
+    (group,) = groups_of_keys(table)["a"]
+    moving = [row("a", region="us", amount=2, at=2)]
+    table.attempt(clock=ahead).run(offsets(1, 2), [row("b", amount=1, at=1)])
+    with pytest.raises(Crash):
+        table.attempt(DiesBeforeItDecides(table.storage), clock=ahead).run(offsets(2, 3), moving)
+    insert_by_another(table, [row("a", amount=5, at=5)], file_id=group, time=format_time(utc_now()))
+    again = table.attempt(clock=ahead)
+    assert again.start.verdict.value == "rewound"
+    assert again.run(offsets(2, 3), moving).older == 1
+    assert places(table) == {"a": ("eu", 5), "b": ("eu", 1)}
 
 
 def test_a_key_that_another_writer_inserts_elsewhere_before_the_commit_moves_afterwards(table: TestTable) -> None:

@@ -209,8 +209,8 @@ class StateGroups:
             started = self._journal.intent(instant, 1)
             if started is None or not self.resume(instant, started):
                 return "the plan by which its keys were placed, or the state that it names, is lost"
-            check = CommitCheck(self._storage, self._covered.index, self.file_ids, self._planned_on)
-            return check.refusal(timeline, statuses)
+            check = CommitCheck(self._storage, timeline, self._covered.index, self.file_ids, self._planned_on)
+            return check.refusal(statuses)
         return next(filter(None, map(self._refusal, statuses)), None)
 
     def load(self, partition_paths: Collection[str], *, everything: bool) -> None:
