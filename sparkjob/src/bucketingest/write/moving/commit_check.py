@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
+from bucketingest.hudi.timeline.commit_metadata import TABLE_SERVICES, CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, Instant
 from bucketingest.hudi.timeline.instant_time import CLOCKS_DIFFER, format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
@@ -76,7 +76,8 @@ class CommitCheck:
         if done > view or done <= format_time(parse_time(view) - CLOCKS_DIFFER):
             return done <= view
         path = path_of(instant)
-        return PIPELINE in CommitMetadata.decode_extra(self.storage.get(path), path)
+        commit = CommitMetadata.decode(self.storage.get(path), path)
+        return PIPELINE in commit.extra_metadata or commit.operation_type in TABLE_SERVICES
 
     def _moved(self, status: WriteStatus) -> str | None:
         """Whether a key that is new in this file group has another place than at the plan's time."""
