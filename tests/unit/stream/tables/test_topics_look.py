@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.fields.source import KafkaSource
+from bucketingest.stream.errors import SourceUnreachable
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.tables import topics_look
 from bucketingest.stream.tables.topics_look import TopicsLook
@@ -21,11 +22,14 @@ class Brokers:
     """Does not answer if a partition without leader is asked for."""
 
     servers = "kafka:9092"
+    away = False
 
     def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._topics = topics
 
     def topics(self) -> Mapping[str, Topic]:
+        if self.away:
+            raise SourceUnreachable("away")
         return self._topics
 
     def begins(self, topics: Mapping[str, Topic]) -> Offsets:
@@ -34,6 +38,8 @@ class Brokers:
 
     def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
         assert stable
+        if self.away:
+            raise SourceUnreachable("away")
         return dict.fromkeys(self.begins(topics), 7)
 
 
@@ -66,3 +72,20 @@ def test_partitions_without_leader_are_those_of_their_topic() -> None:
     )
 
     assert leaderless(f"{{{text}}}") == {"shop.b": [0, 2]}
+
+
+def test_brokers_that_are_away_are_said_once_each_time_also_at_a_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers = Brokers({"led": Topic("A", (0,))})
+    monkeypatch.setattr(topics_look, "Brokers", lambda *_: brokers)
+    session: Any = None
+    look = TopicsLook(session, SOURCE, ProgressBoard())
+
+    def said(*, away: bool) -> int:
+        brokers.away = away
+        caplog.clear()
+        look.look()
+        return caplog.messages.count("Kafka does not answer")
+
+    assert [said(away=each) for each in (True, True, False, True, True)] == [1, 0, 0, 1, 0]

@@ -64,11 +64,10 @@ class TopicsLook:
                 found = self._looked(began)
         except BucketIngestError as error:
             self._listed = None  # a topic may have gone between two questions
-            self._silent_since = began if self._silent_since is None else self._silent_since
-            silent = forward_seconds() - self._silent_since
-            if self._answering_since is not None or silent == 0.0:
+            if self._silent_since is None:
                 log.warning("Kafka does not answer", extra={"reason": str(error)})
-            self._answering_since = None
+                self._silent_since = began
+            silent, self._answering_since = forward_seconds() - self._silent_since, None
             self._board.source(SourceState(self._brokers.servers, str(error), None, 0.0, silent, None))
             return None
         self._silent_since = None
