@@ -22,11 +22,17 @@ from support.simulation.writers.visit import Visit
 
 def rewrite(visit: Visit, actor: Actor, storage: View) -> None:
     """Every file group with a base file and no log gets a new base file. Hudi's conflict check would refuse it if
-    another writer changed the group meanwhile: here none can.
+    another writer changed the group meanwhile: here none can. Not a late file of an instant that was rolled back before
+    the table's first commit: what happens then remains (docs/exactly-once.md).
     """
     with visit.world.atomically(actor):
         table = visit.look(storage)
-        groups = {group: part for group, part in table.latest.items() if part.base is not None and not part.logs}
+        gone = table.instants.rolled_back
+        groups = {
+            group: part
+            for group, part in table.latest.items()
+            if part.base is not None and not part.logs and part.base.instant not in gone
+        }
         if not groups or table.instants.pending or table.instants.compactions:
             return
         instant = visit.next_time(storage)
