@@ -73,9 +73,10 @@ class ServiceTurns:
 
     def stepped(self, table: OneTable) -> None:
         """A table has ended what it did. Its turn ends if its services have nothing more to do."""
-        if self.is_of(table.topic):
-            self._is_stepping = False
-        if self.is_of(table.topic) and not table.services_due and table.service_pid is None:
+        if not self.is_of(table.topic):
+            return
+        self._is_stepping = False
+        if not table.services_due and table.service_pid is None:
             self._end()
 
     def _end(self) -> None:
