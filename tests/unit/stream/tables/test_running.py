@@ -14,7 +14,7 @@ import pytest
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.spec.job_report import TablesReport
 from bucketingest.spec.reading.load import parse_object
-from bucketingest.stream.errors import TablesParked
+from bucketingest.stream.errors import SourceUnreachable, TablesParked
 from bucketingest.stream.report.tables_board import TablesBoard
 from bucketingest.stream.tables import one_table, running, turns
 from bucketingest.stream.tables.one_table import OneTable
@@ -42,7 +42,7 @@ class Kafka:
 
     fails_on_loss = True
     left_out = 0
-    is_away = False
+    is_away = gives_up = False
 
     def __init__(self) -> None:
         self.topics: Found = {}
@@ -53,6 +53,8 @@ class Kafka:
         """Call `looked` with the number of the look before each."""
         self.looked(self.looks)
         self.looks += 1
+        if self.gives_up:
+            raise SourceUnreachable("Kafka is away")
         return None if self.is_away else dict(self.topics)
 
     def newest(self, topic: str) -> Offsets:
@@ -241,6 +243,22 @@ def test_while_kafka_does_not_answer_tables_wait_and_are_not_parked(
     kafka.looked = lambda _: None
     kafka.is_away, tables.fails = False, None
     until(made, lambda _: written(made).get("x") == 20)
+
+
+def test_a_run_that_ends_with_its_input_gives_its_tables_back_when_kafka_is_away_for_too_long(
+    job: Callable[..., RunningTables], kafka: Kafka, tables: Tables
+) -> None:
+    made = job("x", once=True)
+    kafka.topics["x"] = there(20_000)
+
+    def goes(_: int) -> None:
+        kafka.is_away = bool(written(made).get("x"))
+        kafka.gives_up = kafka.is_away and kafka.looks > 30
+
+    kafka.looked = goes
+    with pytest.raises(SourceUnreachable):
+        made.wait(30)
+    assert tables.positions.keys() == {"x"}
 
 
 def test_a_topic_that_cannot_be_read_parks_its_table_alone(job: Callable[..., RunningTables], kafka: Kafka) -> None:

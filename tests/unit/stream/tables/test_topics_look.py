@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from bucketingest.errors import BucketIngestError
 from bucketingest.spec.fields.source import KafkaSource
-from bucketingest.stream.errors import SourceUnreachable
+from bucketingest.stream.errors import SourceDenied, SourceUnreachable
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.tables import topics_look
 from bucketingest.stream.tables.topics_look import TopicsLook
@@ -23,13 +25,14 @@ class Brokers:
 
     servers = "kafka:9092"
     away = False
+    problem: BucketIngestError = SourceUnreachable("away")
 
     def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._topics = topics
 
     def topics(self) -> Mapping[str, Topic]:
         if self.away:
-            raise SourceUnreachable("away")
+            raise self.problem
         return self._topics
 
     def begins(self, topics: Mapping[str, Topic]) -> Offsets:
@@ -39,7 +42,7 @@ class Brokers:
     def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
         assert stable
         if self.away:
-            raise SourceUnreachable("away")
+            raise self.problem
         return dict.fromkeys(self.begins(topics), 7)
 
 
@@ -48,7 +51,7 @@ def test_a_topic_without_leader_is_named_and_not_asked_for(monkeypatch: pytest.M
     monkeypatch.setattr(topics_look, "Brokers", lambda *_: brokers)
     session: Any = None
 
-    found = TopicsLook(session, SOURCE, ProgressBoard()).look()
+    found = TopicsLook(session, SOURCE, ProgressBoard(), math.inf).look()
 
     assert found is not None
     assert (found["led"].ends, found["led"].silent) == ({0: 7, 1: 7}, "")
@@ -80,7 +83,7 @@ def test_brokers_that_are_away_are_said_once_each_time_also_at_a_start(
     brokers = Brokers({"led": Topic("A", (0,))})
     monkeypatch.setattr(topics_look, "Brokers", lambda *_: brokers)
     session: Any = None
-    look = TopicsLook(session, SOURCE, ProgressBoard())
+    look = TopicsLook(session, SOURCE, ProgressBoard(), math.inf)
 
     def said(*, away: bool) -> int:
         brokers.away = away
@@ -89,3 +92,41 @@ def test_brokers_that_are_away_are_said_once_each_time_also_at_a_start(
         return caplog.messages.count("Kafka does not answer")
 
     assert [said(away=each) for each in (True, True, False, True, True)] == [1, 0, 0, 1, 0]
+
+
+def test_brokers_that_are_away_for_too_long_end_a_run_that_ends_with_its_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    brokers, now = Brokers({"led": Topic("A", (0,))}), 0.0
+    monkeypatch.setattr(topics_look, "Brokers", lambda *_: brokers)
+    monkeypatch.setattr(topics_look, "forward_seconds", lambda: now)
+    session: Any = None
+    look = TopicsLook(session, SOURCE, ProgressBoard(), 60.0)
+    brokers.away = True
+    assert look.look() is None
+    now = 60.0
+    assert look.look() is None
+    brokers.away, now = False, 61.0
+    assert look.look() is not None
+    brokers.away, now = True, 100.0
+    assert look.look() is None
+
+    now = 161.0
+
+    with pytest.raises(SourceUnreachable, match="away"):
+        look.look()
+
+
+def test_what_no_waiting_mends_is_raised_by_the_first_look_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers({"led": Topic("A", (0,))})
+    brokers.problem = SourceDenied("wrong password")
+    monkeypatch.setattr(topics_look, "Brokers", lambda *_: brokers)
+    session: Any = None
+    look = TopicsLook(session, SOURCE, ProgressBoard(), math.inf)
+    brokers.away = True
+    with pytest.raises(SourceDenied):
+        look.look()
+    brokers.away = False
+    assert look.look() is not None
+    brokers.away = True
+    assert look.look() is None

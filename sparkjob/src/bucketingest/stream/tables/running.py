@@ -5,6 +5,7 @@ their tasks run together. No table waits for another one: one that hangs or fail
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Collection
@@ -24,6 +25,7 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import JvmFailed, TablesParked
 from bucketingest.stream.report.progress import Progress
 from bucketingest.stream.report.tables_board import TablesBoard
+from bucketingest.stream.running import ONCE_WAITS_SECONDS
 from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.executors import registered_executors
 from bucketingest.stream.spark.session import own_session, prepared
@@ -121,7 +123,7 @@ class RunningTables:
         self._late_after = spec.health.max_commit_lag.total_seconds()
         self._most = kafka.max_offsets_per_trigger
         slots = session.sparkContext.defaultParallelism
-        self._look = TopicsLook(session, kafka, board)
+        self._look = TopicsLook(session, kafka, board, ONCE_WAITS_SECONDS if self._once else math.inf)
         self._gathering = Gathering(lambda works: write_combined(session, works, slots))
         self._stop = threading.Event()
         rows = read_ranges(session, kafka.model_copy(update={"topics": (PLACEHOLDER,), "topic_pattern": None}))
@@ -156,7 +158,7 @@ class RunningTables:
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until the job has ended; False if it has not after the time-out. Raises JvmFailed, and of a run that
-        ends with its input TablesParked.
+        ends with its input TablesParked and SourceUnreachable.
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         try:

@@ -15,6 +15,7 @@ from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.spec.fields.source import KafkaSource
 from bucketingest.spec.fields.source_secret import ISOLATION, source_options
 from bucketingest.spec.many_tables import TABLES_MAX
+from bucketingest.stream.errors import SourceUnreachable
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.source_state import SourceState
 from bucketingest.stream.tables.shares import TopicOffsets
@@ -32,8 +33,8 @@ ANSWER_SECONDS: Final = 10.0
 class TopicsLook:
     """Answers from the brokers. Safe to share."""
 
-    def __init__(self, session: SparkSession, source: KafkaSource, board: ProgressBoard) -> None:
-        """Raises SpecError (a Secret)."""
+    def __init__(self, session: SparkSession, source: KafkaSource, board: ProgressBoard, patience: float) -> None:
+        """`patience`: seconds without an answer after which a look raises. Raises SpecError (a Secret)."""
         if source.topics is not None:  # one that is missing must not hide the others
             names = "|".join(map(re.escape, source.topics))
             source = source.model_copy(update={"topics": None, "topic_pattern": names})
@@ -42,6 +43,7 @@ class TopicsLook:
         self.fails_on_loss = options.get("failondataloss", "true").lower() != "false"
         self._brokers = Brokers(session, source, ANSWER_SECONDS)
         self._board = board
+        self._patience = patience
         self._asking = threading.Lock()
         self._topics: dict[str, Topic] = {}
         self._asked: dict[str, Topic] = {}
@@ -51,13 +53,16 @@ class TopicsLook:
         self._listed: float | None = None
         self._ids: dict[str, str] = {}
         self._ids_asked = -1.0
+        self._has_answered = False
         self._silent_since: float | None = None
         self._answering_since: float | None = None
         self.left_out = 0
         """Topics that match and have no table, because there are too many."""
 
     def look(self) -> dict[str, TopicOffsets] | None:
-        """What there is now; None if nobody answers, which the board is told."""
+        """What there is now; None if nobody answers, which the board is told. Raises SourceUnreachable if that is so
+        for too long, and before the first answer at once what no waiting mends.
+        """
         began = forward_seconds()
         try:
             with self._asking:
@@ -68,9 +73,11 @@ class TopicsLook:
                 log.warning("Kafka does not answer", extra={"reason": str(error)})
                 self._silent_since = began
             silent, self._answering_since = forward_seconds() - self._silent_since, None
+            if silent > self._patience or not (self._has_answered or isinstance(error, SourceUnreachable)):
+                raise
             self._board.source(SourceState(self._brokers.servers, str(error), None, 0.0, silent, None))
             return None
-        self._silent_since = None
+        self._silent_since, self._has_answered = None, True
         self._answering_since = began if self._answering_since is None else self._answering_since
         self._board.source(SourceState(self._brokers.servers, None, utc_now(), began - self._answering_since))
         return found
