@@ -76,7 +76,7 @@ class Lives:
         """
         world, processes = self._world, self.processes
         excused = excused or self.was_ahead or bool(processes and _NO_PROPERTIES in (processes[-1].ended or ""))
-        if processes and world.faults_left <= 0 and processes[-1].ended and not excused:
+        if processes and max(world.faults_left, world.aims_left) <= 0 and processes[-1].ended and not excused:
             self._failed_in_calm += 1
             if self._failed_in_calm > _FAILURES_MAX:
                 world.violation(f"does not recover: {processes[-1].ended}")

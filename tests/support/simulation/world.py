@@ -90,8 +90,8 @@ class World:
         self.chances = chances
         self.faults_left = faults
         self.aims_left = 0
-        self.steps_max = _STEPS_MAX
         """Faults that hit where a view aims."""
+        self.steps_max = _STEPS_MAX
         self.outlived = 0.0
         """How often a change of the timeline comes only when its instant, or a newer one, has been archived."""
         self.steps = 0

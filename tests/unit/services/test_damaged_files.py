@@ -14,6 +14,7 @@ from bucketingest.hudi.damage.look import damage_of_table
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.table.file_view import FileGroup, Group, load_file_view
 from bucketingest.hudi.table.table import InsertMode
+from bucketingest.hudi.timeline.instant import REPLACE_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
@@ -28,8 +29,8 @@ from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.records import End
 from bucketingest.storage import Storage
 from bucketingest.write.instants.taken_out import overtaken
-from support.tables.other_writers import finish_clean, plan_clean
-from support.tables.services.clustered import PAIRS
+from support.tables.other_writers import archive, finish_clean, plan_clean
+from support.tables.services.clustered import PAIRS, cluster
 from support.tables.services.compactions import ALL, compact, holder, written
 from support.tables.services.serving_job import Job
 from support.tables.state.tables import BOTH, FIRST, SECOND, check, state_table
@@ -82,6 +83,20 @@ def test_small_file_groups_that_lack_a_file_are_not_merged() -> None:
     assert [each.file.path for each in look.damaged] == [path]
     assert look.plan is not None
     assert group not in look.plan.replaced
+
+
+def test_a_cleaned_file_is_no_damage_though_what_replaced_its_file_group_is_archived_before_its_commit() -> None:
+    """A scheduler without the lock takes the time of its clustering, then looks: it merges what came in between."""
+    table = state_table()
+    attempt = table.attempt()
+    for number in range(3):
+        attempt.run(offsets(number, number + 1), [row(f"k{number}", at=number)])
+    old = {file.path for group in groups(table.storage) for each in group.slices for file in each.files}
+    cluster(table.storage)
+    table.storage.delete_many(sorted(old))
+    assert damage_of_table(table.storage, overtaken) == ()
+    archive(table, only=REPLACE_COMMIT)
+    assert damage_of_table(table.storage, overtaken) == ()
 
 
 def test_the_slice_before_a_base_file_that_was_cut_is_not_cleaned() -> None:

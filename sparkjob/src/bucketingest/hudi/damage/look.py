@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from bucketingest.hudi.damage.compare import Comparison, Damaged, NamedFile
+from bucketingest.hudi.history.archived import OPEN_FOR
 from bucketingest.hudi.naming import join
-from bucketingest.hudi.plans.replaced import replaced_file_groups
+from bucketingest.hudi.plans.replaced import replaced_file_groups, replaced_since
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.file_view import FileView, Group, load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant
+from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
@@ -55,7 +57,8 @@ def look_for_damage(
 
     `only`: the file groups that are compared; None: all. Opens each commit that may name a file of a newest slice: only
     commits on the active timeline. What seems damaged is looked at a second time, since another process may have
-    superseded and deleted it meanwhile. A file that a rollback deletes is not damaged, nor one of `comes_again`.
+    superseded and deleted it meanwhile. A file that a rollback deletes is not damaged, nor one of `comes_again`, nor
+    one of a file group that was replaced, also if what replaced it is archived.
     Raises InvalidTable for a commit that cannot be read.
     """
     comparison = Comparison(view, replaced, only)
@@ -107,8 +110,10 @@ def _still_damaged(storage: Storage, damaged: Collection[Damaged], comes_again: 
     timeline = Timeline.load(storage)
     view = load_file_view(storage, timeline, sorted({each.group[0] for each in damaged}))
     groups = {each.group for each in damaged}
-    comparison = Comparison(view, replaced_file_groups(storage, timeline), groups)
     times, paths = {each.file.instant for each in damaged}, {each.file.path for each in damaged}
+    # The archive goes by request times. That of a clustering may be before that of a commit that it merged.
+    first = format_time(parse_time(min(times)) - OPEN_FOR)
+    comparison = Comparison(view, replaced_since(storage, timeline, first), groups)
     # A compaction may be carried out again after its rollback.
     gone = {*rollback_targets(storage, timeline), *comes_again(storage)}
     commits = (
