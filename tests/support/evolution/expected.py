@@ -68,10 +68,12 @@ def _joined(reader: Kinds, message: Kinds, *, is_json: bool = False) -> Kinds | 
 
 
 def _stored(table: Kinds, columns: Kinds) -> Kinds | None:
-    """The table's columns after it took others; None if it cannot."""
+    """The table's columns after it took others; None if it cannot. Symbols of an enum are text."""
     found = dict(table)
-    for path, kind in columns.items():
+    for path, of_message in columns.items():
+        kind = "string" if of_message == "enum" else of_message
         known = found.setdefault(path, kind)
+        known = "string" if known == "enum" else known
         if (known, kind) in _STORED:
             found[path] = kind
         elif known != kind and (kind, known) not in _STORED:
@@ -97,10 +99,17 @@ class Expected:
     rounded: int = 0
     """Dead letters of numbers that a column would round."""
 
+    def _kinds_of(self, version: Sequence[Field]) -> Kinds:
+        """Protobuf's readers see an enum's symbols as text; Avro's and JSON's ask for the symbols."""
+        kinds = kinds_of(version)
+        return {
+            path: "string" if kind == "enum" and self.format == "protobuf" else kind for path, kind in kinds.items()
+        }
+
     def starts(self, newest: Sequence[Field]) -> None:
         """A process starts with the columns of the last commit, or with the newest version's if there is none."""
         self.known, self.refused = {}, set()
-        kinds = kinds_of(newest)
+        kinds = self._kinds_of(newest)
         self.table, self.reader, self.defaults = self.kept or (kinds, kinds, self._defaults(newest))
 
     def takes(self, messages: Sequence[tuple[int, Sequence[Field], dict[str, Any]]]) -> list[int]:
@@ -138,7 +147,7 @@ class Expected:
         return False
 
     def _joined(self, version: Sequence[Field]) -> Kinds | None:
-        return _joined(self.reader, kinds_of(version), is_json=self.format == "json")
+        return _joined(self.reader, self._kinds_of(version), is_json=self.format == "json")
 
     def _defaults(self, version: Sequence[Field]) -> dict[str, int]:
         if self.format != "avro":
@@ -148,7 +157,8 @@ class Expected:
     def _value(self, of: Field, value: Any) -> Any:
         if value is None or of.shape == "times":
             return value
-        if self.format == "json" and of.kind != "string" and self.reader.get((of.name,)) == "string":
+        is_text = (of.shape, of.kind) == ("plain", "string")
+        if self.format == "json" and not is_text and self.reader.get((of.name,)) == "string":
             return json.dumps(value)
         if of.shape == "plain":
             return self._number((of.name,), of.kind, value)

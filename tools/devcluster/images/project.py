@@ -105,7 +105,9 @@ class Builder:
             )
         container = run([*self._command, "from", *self.platform, image.local]).strip()
         try:
-            return run([*self._command, "run", container, "--", *words], environment=self._environment())
+            # Its own host name has no address with buildah, and a JVM asks for it.
+            named = ["run", "--hostname", "localhost", container, "--", *words]
+            return run([*self._command, *named], environment=self._environment())
         finally:
             run([*self._command, "rm", container])
 
