@@ -1,7 +1,13 @@
-"""What holds for every test: how hypothesis searches, and that a failure can be repeated."""
+"""What holds for every test: how hypothesis searches, that a failure can be repeated, and that no lease or lock of a
+process that a test "killed" is renewed, and logs, in later tests.
+"""
 
 import os
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -13,3 +19,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("default-here")
+
+
+@pytest.fixture(autouse=True)
+def _renewals_end_with_their_test() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    for each in set(threading.enumerate()) - before:
+        owner = getattr(getattr(each, "_target", None), "__self__", None)
+        if owner is not None and type(owner).__name__ == "RenewalThread":
+            owner.stop(timedelta(seconds=5))
