@@ -14,6 +14,7 @@ from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage import Storage
 from bucketingest.write import coordinator
 from bucketingest.write.coordinator_api import CoordinatorSettings
+from bucketingest.write.dead_letters.instant_letters import InstantLetters
 from bucketingest.write.instant_look import Look
 from bucketingest.write.instants import taken_out
 from bucketingest.write.instants.journal import Journal
@@ -21,7 +22,6 @@ from bucketingest.write.instants.lifecycle import InstantWriter
 from bucketingest.write.instants.records import decision_bytes
 from bucketingest.write.instants.shared_table import SharedTable
 from bucketingest.write.recovery import execute, facts, start
-from bucketingest.write.recovery.dead_letters import InstantLetters
 from bucketingest.write.rows import adoption, append_handle, bucket_writer
 from support.simulation.events import features_of
 from support.simulation.features import Features

@@ -27,11 +27,11 @@ from bucketingest.stream.retry.rounds import Outcome, Retry, retry_all
 from bucketingest.stream.source.messages import BlockDecoder, MessageDecoder, pack_messages, refused_messages
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings
+from bucketingest.write.dead_letters.writer import write_dead_letters
 from bucketingest.write.errors import InstantAborted
 from bucketingest.write.instants.source_range import SourceRange, canonical_json, kafka_offsets
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
-from bucketingest.write.rows.dead_letter_writer import write_dead_letters
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 from bucketingest.write.writer import write_packed
 from support.oracle import hudi_rs

@@ -23,10 +23,10 @@ from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import Storage, open_storage
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, CoordinatorSettings, MicroBatchOutcome, Start
+from bucketingest.write.dead_letters.writer import STAGING_DIRECTORY
 from bucketingest.write.instants.source_range import SourceRange, canonical_json, reaches_beyond
 from bucketingest.write.open_table import OpenTable, open_table
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows.dead_letter_writer import STAGING_DIRECTORY
 from bucketingest.write.rows.write_status import WriteStatus
 from support.tables.write_plans import SCHEMA, definition, write, write_plan
 

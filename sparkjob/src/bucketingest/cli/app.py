@@ -11,12 +11,12 @@ import typer
 
 from bucketingest.cli.audit.commands import audit
 from bucketingest.cli.exit_code_of_error import exit_code_table
-from bucketingest.cli.logs import LogFormat, configure_logs
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
+from bucketingest.cli.process.logs import LogFormat, configure_logs
 from bucketingest.cli.query.commands import query
 from bucketingest.cli.retry import retry
 from bucketingest.cli.services import commands as services
-from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl, TopicOption
+from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl, TopicOption, is_resource, url_of
 from bucketingest.exit_codes import ExitCode
 
 app = typer.Typer(
@@ -184,7 +184,6 @@ def inspect(
 
     Ends with code 22 if something is wrong.
     """
-    from bucketingest.cli.chosen_table import is_resource, url_of
     from bucketingest.cli.inspection.command import inspect_table
 
     resource = resource or (Path(table_url) if is_resource(table_url) else None)
@@ -214,7 +213,6 @@ def rollback(
     An instant whose commit was decided is completed instead. Other writers' instants are rolled back only if named.
     The command may be repeated, also after a crash.
     """
-    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.rollback import RollbackRequest, roll_back_table
 
     roll_back_table(

@@ -18,9 +18,9 @@ from rich.live import Live
 from bucketingest.cli.connect.offline import offline_problems
 from bucketingest.cli.errors import MissingDependency
 from bucketingest.cli.job import Job
-from bucketingest.cli.logs import without_routine
 from bucketingest.cli.options import Address, RunOptions, load_known
 from bucketingest.cli.process.java import check_java
+from bucketingest.cli.process.logs import without_routine
 from bucketingest.cli.process.secret_watch import SecretWatch
 from bucketingest.cli.process.signals import StoppedEarly
 from bucketingest.spec.errors import SpecError

@@ -1,13 +1,24 @@
-"""Options of every command that changes a table: which one, Hudi's lock, and the settings of the storage."""
+"""Which table a command line means (a path, a BucketIngest file, and of many tables a topic), Hudi's lock, and the
+settings of the storage.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, cast, get_args
+from pathlib import Path
+from typing import Annotated, Final, cast, get_args
 
 import typer
 
+from bucketingest.cli.errors import BadOption
 from bucketingest.hudi.lock.hudi_lock import Provider
+from bucketingest.spec.fields.tables import PLACEHOLDER, TOPIC
+from bucketingest.spec.many_tables import table_resource
+from bucketingest.spec.model import BucketIngest
+from bucketingest.spec.reading.load import load_file
+from bucketingest.storage import open_storage
+
+_NAMED_MAX: Final = 10
 
 TableUrl = Annotated[
     str,
@@ -51,3 +62,41 @@ def storage_options(texts: Sequence[str]) -> dict[str, str]:
             raise typer.BadParameter(f"--storage-option: {shown}: must be of the form NAME=VALUE, as region=eu-west-1")
         options[name] = value
     return options
+
+
+def is_resource(table: str) -> bool:
+    """Whether a command line names a file instead of a path."""
+    return table.endswith((".yaml", ".yml"))
+
+
+def url_of(table: str, topic: str | None) -> str:
+    """The base path of the table that a command line names. Raises BadOption, SpecError, StorageError."""
+    return _path(load_file(Path(table)).spec.table.path if is_resource(table) else table, topic)
+
+
+def resource_of(resource: BucketIngest, topic: str | None) -> BucketIngest:
+    """The resource of one table: of many that of the topic. Raises BadOption, SpecError, StorageError."""
+    _path(resource.spec.table.path, topic)
+    return resource if topic is None else table_resource(resource, topic)
+
+
+def _path(path: str, topic: str | None) -> str:
+    if topic is None and PLACEHOLDER in path:
+        raise BadOption(f"{path} is the path of many tables: name one by --topic{_choice(path)}")
+    if topic is not None and PLACEHOLDER not in path:
+        raise BadOption(f"--topic: {path} is the path of one table: leave the option out")
+    if topic is not None and not TOPIC.fullmatch(topic):
+        raise BadOption(f"--topic: {topic!r} is no name of a topic: letters, digits, '.', '_' and '-'")
+    return path if topic is None else path.replace(PLACEHOLDER, topic)
+
+
+def _choice(path: str) -> str:
+    """Topics whose tables there are, in words: by the names of folders, in one listing."""
+    before, _, rest = path.partition(PLACEHOLDER)
+    folder, _, start = before.rpartition("/")
+    end = rest.partition("/")[0]
+    names = [each.rpartition("/")[2] for each in open_storage(folder).list_level().directories]
+    topics = [name.removeprefix(start).removesuffix(end) for name in names if name.startswith(start)]
+    found = sorted({each for each in topics if TOPIC.fullmatch(each)})
+    more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
+    return f"; in {folder} are {', '.join(found[:_NAMED_MAX])}{more}" if found else ""

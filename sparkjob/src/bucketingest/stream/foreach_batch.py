@@ -35,8 +35,8 @@ from bucketingest.stream.scaling import ExecutorScaling
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
-from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.stream.topics.batch import TopicBatch
+from bucketingest.stream.topics.writing import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost

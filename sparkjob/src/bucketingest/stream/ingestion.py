@@ -59,9 +59,9 @@ from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.executors import SparkExecutors
 from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.starter import QueryStarter
-from bucketingest.stream.topic_reading import MESSAGES_HERE, TopicReading
 from bucketingest.stream.topics.reading import TopicsRead
 from bucketingest.stream.topics.transactions import WholeTransactions
+from bucketingest.stream.topics.writing import MESSAGES_HERE, TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.instants.commit_content import read_as_of
 from bucketingest.write.open_table import OpenTable, check_definition, open_table

@@ -29,11 +29,11 @@ from bucketingest.index.errors import PartitionsNotLoaded
 from bucketingest.stream.source.messages import MessageDecoder, pack_counting, pack_messages, refused_messages
 from bucketingest.stream.source.traced import rejected_messages
 from bucketingest.stream.spark.arrow_map import Stage, map_in_arrow
+from bucketingest.write.dead_letters.writer import write_dead_letters
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.moving.key_owner import own_keys
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
-from bucketingest.write.rows.dead_letter_writer import write_dead_letters
 from bucketingest.write.rows.emptied import deletes_of
 from bucketingest.write.rows.shuffle import SHUFFLE_DDL, SHUFFLE_ORDER, pack
 from bucketingest.write.rows.write_status import STATUS_DDL, WriteStatus, statuses_from_arrow

@@ -24,10 +24,11 @@ from bucketingest.index.state import store
 from bucketingest.services.compaction import commit as compaction_commit
 from bucketingest.storage import Storage, StorageError
 from bucketingest.write.covering import lazy_loading
+from bucketingest.write.dead_letters import writer as dead_letter_writer
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted
 from bucketingest.write.instant_look import InstantLook
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows import bucket_writer, dead_letter_writer, shuffle
+from bucketingest.write.rows import bucket_writer, shuffle
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 from support.simulation.job import releases

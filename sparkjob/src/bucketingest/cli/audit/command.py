@@ -17,8 +17,8 @@ import typer
 
 from bucketingest.cli.audit.mirror import Mirror
 from bucketingest.cli.audit.source import Load, PostgresSource
-from bucketingest.cli.chosen_table import resource_of
 from bucketingest.cli.errors import BadOption
+from bucketingest.cli.table_options import resource_of
 from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.reading.load import load_file

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bucketingest.cli.query.formats import Format
-from bucketingest.cli.table_options import StorageOptions, TableUrl, TopicOption
+from bucketingest.cli.table_options import StorageOptions, TableUrl, TopicOption, url_of
 from bucketingest.cli.table_options import storage_options as parsed_options
 
 
@@ -38,7 +38,6 @@ def query(
     It needs hudi-rs and DataFusion: pip install 'bucketingest[query]'.
     """
     from bucketingest.cli.app import common_options
-    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.query.moments import Moments
     from bucketingest.cli.query.within_limits import Limits, run_within
 

@@ -12,10 +12,10 @@ import typer
 
 from bucketingest.catalog.errors import CatalogUnavailable
 from bucketingest.catalog.keeper import CatalogKeeper, CatalogState
-from bucketingest.cli.chosen_table import resource_of
 from bucketingest.cli.options import UnknownFields, load_known
 from bucketingest.cli.process.signals import StoppedEarly, StopSignals
 from bucketingest.cli.services.held_table import leased
+from bucketingest.cli.table_options import resource_of
 from bucketingest.hudi.table.table import load_table
 from bucketingest.services.clustering.holder import ClusteringHolder
 from bucketingest.services.clustering.inline import InlineClustering

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bucketingest.cli.options import UnknownFields
-from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl, TopicOption
+from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl, TopicOption, url_of
 
 
 def compact(
@@ -40,7 +40,6 @@ def compact(
     The command may be repeated, also after a crash. It holds the
     table's lease: a running job is not disturbed, the command ends instead.
     """
-    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.options import duration
     from bucketingest.cli.services.compact import EVERYTHING, compact_table
     from bucketingest.cli.services.held_table import TableChoice
@@ -117,7 +116,6 @@ def handover(
     compacts the file groups that have such keys. It may be repeated, also after a crash, and ends if a job holds the
     table.
     """
-    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.services.compact import hand_table_over
     from bucketingest.cli.services.held_table import TableChoice
 
@@ -168,7 +166,6 @@ def clean(
 
     A pending clean, also Hudi's, is finished first. The command may be repeated, and ends if a job holds the table.
     """
-    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.services.clean_and_archive import clean_table, retention
     from bucketingest.cli.services.held_table import TableChoice
 
@@ -196,7 +193,6 @@ def archive(
 
     The command ends if a job holds the table.
     """
-    from bucketingest.cli.chosen_table import url_of
     from bucketingest.cli.services.clean_and_archive import archive_rules, archive_table
     from bucketingest.cli.services.held_table import TableChoice
 

@@ -36,11 +36,11 @@ from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import Storage, get_if_there, open_storage
 from bucketingest.stream.pipeline import Pipeline
+from bucketingest.write.dead_letters.instant_letters import all_places
+from bucketingest.write.dead_letters.rejected import dead_letter_file
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import ranges_of, read_position
 from bucketingest.write.pipeline_names import PIPELINE, directory_name
-from bucketingest.write.recovery.dead_letters import all_places
-from bucketingest.write.rows.dead_letters import dead_letter_file
 
 log = logging.getLogger(__name__)
 

@@ -48,9 +48,9 @@ from bucketingest.stream.tables.combined import Work
 from bucketingest.stream.tables.gathering import Ended, Gathering
 from bucketingest.stream.tables.shares import TopicOffsets, next_range, ranges_of
 from bucketingest.stream.tables.topics_look import TopicsLook
-from bucketingest.stream.topic_reading import TopicReading
 from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.stream.topics.continuity import behind, check_same_topics, eaten, offsets_of, within
+from bucketingest.stream.topics.writing import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.errors import ColumnsChanged, PositionLost
 from bucketingest.write.instants.source_range import SourceRange, topic_ids

@@ -24,13 +24,13 @@ from bucketingest.hudi.timeline.instant import DELTA_COMMIT, PENDING_STATES, Ins
 from bucketingest.hudi.timeline.overtaking import came_too_late, overtaken_by
 from bucketingest.hudi.timeline.timeline import Timeline, complete, completed_files, path_of
 from bucketingest.storage import Storage
+from bucketingest.write.dead_letters.instant_letters import InstantLetters
 from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost, WriteError
 from bucketingest.write.instant_look import fresh_look
 from bucketingest.write.instants.commit_content import is_of_pipeline
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import AbortDecision, CommitDecision, LedgerEntry
 from bucketingest.write.instants.writer_identity import WriterIdentity
-from bucketingest.write.recovery.dead_letters import InstantLetters
 from bucketingest.write.recovery.decide import Choice, Step
 from bucketingest.write.recovery.facts import Facts
 

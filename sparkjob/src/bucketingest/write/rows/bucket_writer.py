@@ -25,14 +25,14 @@ from bucketingest.hudi.table.partition import ensure_partition_metadata
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.placing import INSERTS, Place
 from bucketingest.storage import Storage, open_storage
+from bucketingest.write.dead_letters.rejected import DEAD_LETTER_SCHEMA
+from bucketingest.write.dead_letters.writer import DeadLetterWriter
 from bucketingest.write.instant_look import InstantLook
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.adoption import create_or_adopt
 from bucketingest.write.rows.append_handle import AppendHandle, RowNumbers, log_file_name
 from bucketingest.write.rows.base_handle import BaseHandle
 from bucketingest.write.rows.chunks import SpanRows
-from bucketingest.write.rows.dead_letter_writer import DeadLetterWriter
-from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
 from bucketingest.write.rows.memory import MemoryBudget, keep_no_large_blocks
 from bucketingest.write.rows.shuffle import (
     DEAD_LETTERS,

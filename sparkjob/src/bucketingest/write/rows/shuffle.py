@@ -20,10 +20,10 @@ from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.errors import StateError
 from bucketingest.index.placing import BucketPlacing, OwnerPlacing, Place, Placing, StatePlacing
 from bucketingest.storage import NotFound, open_storage
+from bucketingest.write.dead_letters.rejected import Rejected, rejected_of
 from bucketingest.write.errors import ConflictingAttempt
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.chunks import MESSAGE_BYTES, ChunkSize, chunks_of, counts_bytes, grouped, in_order, runs
-from bucketingest.write.rows.dead_letters import Rejected, rejected_of
 from bucketingest.write.rows.memory import keep_no_large_blocks
 
 SHUFFLE_SCHEMA: Final = pa.schema(

@@ -12,9 +12,9 @@ from bucketingest.decode.kafka.client_options import client_of
 from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.sql.nodes import RowsInDoubt
-from bucketingest.stream import topic_reading
 from bucketingest.stream.micro_batch import LeftToSpark
-from bucketingest.stream.topic_reading import (
+from bucketingest.stream.topics import writing as topic_reading
+from bucketingest.stream.topics.writing import (
     BYTES_HERE,
     MESSAGES_HERE,
     PAUSE_MAX_SECONDS,

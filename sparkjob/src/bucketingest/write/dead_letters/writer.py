@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow as pa
 
 from bucketingest.storage import Storage, created, get_if_there, open_storage
+from bucketingest.write.dead_letters.rejected import DEAD_LETTER_SCHEMA, dead_letter_file
 from bucketingest.write.pipeline_names import directory_name
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA, dead_letter_file
 from bucketingest.write.rows.write_status import NO_WRITE_TASK, WriteStatus, statuses_to_arrow
 
 _FILE_BYTES_MAX: Final = 16 * 1024**2

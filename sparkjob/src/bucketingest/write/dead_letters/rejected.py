@@ -1,6 +1,6 @@
 """Rows that cannot be written: kept as dead letters with their reasons, never dropped.
 
-The dead-letter table is a directory of Parquet files of one schema (`dead_letter_writer` has their way there).
+The dead-letter table is a directory of Parquet files of one schema (`writer` stages and publishes them).
 """
 
 from __future__ import annotations

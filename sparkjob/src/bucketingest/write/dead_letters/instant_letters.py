@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Sequence
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.storage import Storage, StorageUnavailable
+from bucketingest.write.dead_letters.writer import STAGING_DIRECTORY, discard, publish, staged_instants, withdraw
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import LedgerEntry
 from bucketingest.write.instants.writer_identity import WriterIdentity
-from bucketingest.write.rows.dead_letter_writer import STAGING_DIRECTORY, discard, publish, staged_instants, withdraw
 
 log = logging.getLogger(__name__)
 

@@ -12,15 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.storage import PathRoom, open_storage
-from bucketingest.write.plan import DELETE_COLUMN, WritePlan
-from bucketingest.write.rows.dead_letter_writer import (
+from bucketingest.write.dead_letters.rejected import DEAD_LETTER_SCHEMA
+from bucketingest.write.dead_letters.writer import (
     DeadLetterWriter,
     discard,
     publish,
     staged_path,
     write_dead_letters,
 )
-from bucketingest.write.rows.dead_letters import DEAD_LETTER_SCHEMA
+from bucketingest.write.plan import DELETE_COLUMN, WritePlan
 from bucketingest.write.rows.shuffle import DEAD_LETTERS, unpack
 from bucketingest.write.rows.write_status import NO_WRITE_TASK, WriteStatus
 from support.tables.write_plans import INSTANT, SCHEMA, WITH_DELETES, batch, definition, packed, row, write, write_plan

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bucketingest.cli.logs import LogFormat, configure_logs, without_routine
+from bucketingest.cli.process.logs import LogFormat, configure_logs, without_routine
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ from bucketingest.hudi.timeline.instant import DELTA_COMMIT, ROLLBACK
 from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import StartVerdict
+from bucketingest.write.dead_letters.writer import staged_path
 from bucketingest.write.errors import WriteError
 from bucketingest.write.instants.journal import Journal
-from bucketingest.write.rows.dead_letter_writer import staged_path
 from support.storage.crashing_storage import Crash, CrashingStorage
 from support.storage.flaky_storage import FlakyStorage
 from support.tables.other_writers import archive, commit, next_time, roll_back_completed
