@@ -90,7 +90,7 @@ class Expected:
     reader: Kinds = field(default_factory=dict)
     defaults: dict[str, int] = field(default_factory=dict)
     kept: tuple[Kinds, Kinds, dict[str, int]] | None = None
-    """All three as of the last commit."""
+    """All three as of the last instant."""
     known: dict[int, Sequence[Field]] = field(default_factory=dict)
     """Versions of which the process has seen messages, by their ids."""
     refused: set[int] = field(default_factory=set)
@@ -107,16 +107,14 @@ class Expected:
         }
 
     def starts(self, newest: Sequence[Field]) -> None:
-        """A process starts with the columns of the last commit, or with the newest version's if there is none."""
+        """A process starts with the columns of the last instant, or with the newest version's if there is none."""
         self.known, self.refused = {}, set()
         kinds = self._kinds_of(newest)
         self.table, self.reader, self.defaults = self.kept or (kinds, kinds, self._defaults(newest))
 
     def takes(self, messages: Sequence[tuple[int, Sequence[Field], dict[str, Any]]]) -> list[int]:
         """A micro-batch of messages with ids and versions; those that are dead letters."""
-        self.known |= {number: version for number, version, _ in messages}
-        while self._grows():
-            pass
+        self.began(messages)
         letters = []
         for at, (number, version, row) in enumerate(messages):
             is_row = number not in self.refused and self._joined(version) == self.reader
@@ -127,8 +125,14 @@ class Expected:
                 continue
             missing = {name: value for name, value in self.defaults.items() if name not in values}
             self.rows[row["id"]] = {**missing, **values}
-        self.kept = self.table, self.reader, self.defaults
         return letters
+
+    def began(self, messages: Sequence[tuple[int, Sequence[Field], dict[str, Any]]]) -> None:
+        """An instant with these messages is there, written or not: starts go on with its columns."""
+        self.known |= {number: version for number, version, _ in messages}
+        while self._grows():
+            pass
+        self.kept = self.table, self.reader, self.defaults
 
     def _grows(self) -> bool:
         for number in sorted(self.known.keys() - self.refused):

@@ -97,6 +97,8 @@ class Process:
     """Whether base files are new."""
     commits: list[tuple[str, set[str]]] = field(default_factory=list)
     """Completion times of commits, and the keys whose rows they have."""
+    text: str = ""
+    """What messages were read as in the newest instant."""
     sent: list[Message] | None = None
     """Of a micro-batch that may not be written yet."""
 
@@ -124,6 +126,9 @@ class Process:
     def _start(self) -> None:
         newest = self.chain.versions[self.registered - 1]
         self.columns.text = read_as_of(self.storage, PIPELINE) or self.format.reader(newest)
+        if self.sent is not None and self.columns.text != self.text:
+            self.expected.began(self.sent)
+            self.text = self.columns.text
         self.writer = self._open(self.columns.text)
         if self.sent is not None and self._number() > self._sent_as:
             self._is_written(self.expected.takes(self.sent))
@@ -155,6 +160,7 @@ class Process:
 
     def _is_written(self, refused: list[int]) -> None:
         assert self.sent is not None, "there are messages"
+        self.text = self.columns.text
         newest = Timeline.load(self.table).completed_commits[-1]
         assert newest.completion_time is not None, "it is completed"
         keys = {row["id"] for at, (_, _, row) in enumerate(self.sent) if at not in refused}

@@ -12,10 +12,10 @@ from typing import Final
 from bucketingest.hudi.table.schema import AvroSchema, schema_json
 from bucketingest.hudi.table.table import INDEX_TYPE, STATE_INDEX
 from bucketingest.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata
-from bucketingest.hudi.timeline.instant import Instant
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT, Instant
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
-from bucketingest.storage import Storage
+from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.records import LedgerEntry
 from bucketingest.write.moving.moved_keys import MOVED
 from bucketingest.write.open_table import OpenTable
@@ -57,8 +57,6 @@ def commit_metadata(
         DELETES: str(sum(status.deletes for status in statuses)),
         REJECTED: str(sum(status.rejected for status in statuses)),
     }
-    if opened.read_as:
-        extra[READ_AS] = opened.read_as
     if opened.definition.state is not None:
         extra[UNKNOWN_DELETES] = str(sum(status.dropped for status in statuses))
         if opened.definition.state.is_global:
@@ -68,10 +66,18 @@ def commit_metadata(
 
 
 def read_as_of(storage: Storage, pipeline: str) -> str:
-    """What messages were read as in the pipeline's newest commit, as `OpenTable` had it; "" if that does not say it."""
-    for instant in reversed(Timeline.load(storage).completed_commits):
+    """What messages were read as in the pipeline's newest instant, as `OpenTable` had it; "" if that does not say it.
+
+    An instant that a killed process left counts: a start completes it, and its rows were read so.
+    """
+    for instant in reversed(Timeline.load(storage).instants):
+        if instant.action != DELTA_COMMIT:
+            continue
         path = path_of(instant)
-        extra = CommitMetadata.decode_extra(storage.get(path), path)
+        try:
+            extra = CommitMetadata.decode_extra(storage.get(path), path)
+        except NotFound:  # rolled back or archived since the listing
+            continue
         if extra.get(PIPELINE) == pipeline:
             return extra.get(READ_AS, "")
     return ""
@@ -86,12 +92,13 @@ def is_of_pipeline(storage: Storage, found: Instant, pipeline: str) -> bool:
 
 
 def _identity(opened: OpenTable, pipeline: str, epoch: int, schema: AvroSchema) -> dict[str, str]:
-    return {
+    identity = {
         SCHEMA_KEY: schema_json(schema),
         PIPELINE: pipeline,
         EPOCH: str(epoch),
         RECORD_KEY: ",".join(opened.definition.record_key),
     } | _index(opened)
+    return identity | {READ_AS: opened.read_as} if opened.read_as else identity
 
 
 def _index(opened: OpenTable) -> dict[str, str]:
