@@ -107,14 +107,14 @@ class Expected:
         }
 
     def starts(self, newest: Sequence[Field]) -> None:
-        """A process starts with the columns of the last instant, or with the newest version's if there is none."""
+        """A process starts with the columns of the last instant, or without one with the newest version's."""
         self.known, self.refused = {}, set()
         kinds = self._kinds_of(newest)
         self.table, self.reader, self.defaults = self.kept or (kinds, kinds, self._defaults(newest))
 
     def takes(self, messages: Sequence[tuple[int, Sequence[Field], dict[str, Any]]]) -> list[int]:
         """A micro-batch of messages with ids and versions; those that are dead letters."""
-        self.began(messages)
+        self.takes_columns(messages)
         letters = []
         for at, (number, version, row) in enumerate(messages):
             is_row = number not in self.refused and self._joined(version) == self.reader
@@ -127,8 +127,8 @@ class Expected:
             self.rows[row["id"]] = {**missing, **values}
         return letters
 
-    def began(self, messages: Sequence[tuple[int, Sequence[Field], dict[str, Any]]]) -> None:
-        """An instant with these messages is there, written or not: starts go on with its columns."""
+    def takes_columns(self, messages: Sequence[tuple[int, Sequence[Field], dict[str, Any]]]) -> None:
+        """What these messages add to the columns. Each start has it from the request of their instant on."""
         self.known |= {number: version for number, version, _ in messages}
         while self._grows():
             pass

@@ -127,7 +127,7 @@ class Process:
         newest = self.chain.versions[self.registered - 1]
         self.columns.text = read_as_of(self.storage, PIPELINE) or self.format.reader(newest)
         if self.sent is not None and self.columns.text != self.text:
-            self.expected.began(self.sent)
+            self.expected.takes_columns(self.sent)
             self.text = self.columns.text
         self.writer = self._open(self.columns.text)
         if self.sent is not None and self._number() > self._sent_as:

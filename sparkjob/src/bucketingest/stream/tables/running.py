@@ -158,7 +158,7 @@ class RunningTables:
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until the job has ended; False if it has not after the time-out. Raises JvmFailed, and of a run that
-        ends with its input TablesParked and SourceUnreachable.
+        ends with its input TablesParked, or Kafka's error.
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         try:

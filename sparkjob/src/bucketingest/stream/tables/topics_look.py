@@ -60,8 +60,10 @@ class TopicsLook:
         """Topics that match and have no table, because there are too many."""
 
     def look(self) -> dict[str, TopicOffsets] | None:
-        """What there is now; None if nobody answers, which the board is told. Raises SourceUnreachable if that is so
-        for too long, and before the first answer at once what no waiting mends.
+        """What there is now; None if no broker answers, which the board then shows.
+
+        After more than `patience` seconds without an answer it raises the last error. Until the first answer it raises
+        all but SourceUnreachable at once: waiting does not mend a wrong password.
         """
         began = forward_seconds()
         try:

@@ -68,7 +68,7 @@ def commit_metadata(
 def read_as_of(storage: Storage, pipeline: str) -> str:
     """What messages were read as in the pipeline's newest instant, as `OpenTable` had it; "" if that does not say it.
 
-    An instant that a killed process left counts: a start completes it, and its rows were read so.
+    A pending instant counts too: a start completes what a killed process left, and its messages were read so.
     """
     for instant in reversed(Timeline.load(storage).instants):
         if instant.action != DELTA_COMMIT:
