@@ -100,6 +100,19 @@ def test_ctrl_c_before_anything_runs_is_reported_without_a_traceback(
     assert (ended.code, ended.err) == (ExitCode.INTERRUPTED, "interrupted\n")
 
 
+def test_ctrl_c_while_a_class_is_made_is_no_defect(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Python 3.11 makes a RuntimeError of what is raised in `__set_name__`, as in an import."""
+
+    def interrupted(*_: object) -> None:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr(bucketingest.cli.validate, "validate_files", interrupted)
+    ended = command("validate", "x.yaml")
+    assert (ended.code, ended.err) == (ExitCode.INTERRUPTED, "interrupted\n")
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["inspect", "{table}"]])
 def test_only_run_and_demo_import_pyspark(arguments: list[str], tmp_path: Path) -> None:
     script = (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from bucketingest.cli.exit_code_of_error import exit_code
 from bucketingest.cli.options import RunOptions
-from bucketingest.cli.process.signals import StoppedEarly, StopSignals
+from bucketingest.cli.process.signals import StopSignals
 from bucketingest.cli.process.termination_message import Termination, termination_path
 from bucketingest.exit_codes import ExitCode
 from bucketingest.redaction import all_secret, keep_secret, redacted, secrets_in
@@ -51,15 +51,17 @@ class Job:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """Handle stop signals, and write the termination message however the block ends. Raises what it raises."""
+        """Handle stop signals, and write the termination message however the block ends. Raises what it raises, and
+        StoppedEarly if a signal interrupted it.
+        """
         with self.signals.installed():
             try:
                 yield
-            except StoppedEarly:
-                log.info("stopped before anything was started")
-                self._termination.write(ExitCode.OK, "stopped before anything was started", word="Stopped")
-                raise
             except BaseException as error:
+                if self.signals.interrupted:
+                    log.info("stopped before anything was started", extra={"interrupted": type(error).__name__})
+                    self._termination.write(ExitCode.OK, "stopped before anything was started", word="Stopped")
+                    raise
                 self._show_end(failed=True)
                 code = exit_code(error)
                 self._termination.write(code, str(error) or type(error).__name__)

@@ -65,6 +65,9 @@ def _call(arguments: list[str]) -> tuple[ExitCode, str]:
         _print_error(str(error))
         return exit_code(error), str(error)
     except Exception as error:  # noqa: BLE001 - the one place where a defect is reported and gets its code
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 made this of a Ctrl-C while a class was made
+            typer.echo("interrupted", err=True)
+            return ExitCode.INTERRUPTED, ""
         _print_traceback(error)
         code = exit_code(error)
         defect = ". This is a defect of bucketingest, please report it" if code is ExitCode.DEFECT else ""

@@ -154,6 +154,49 @@ def test_a_signal_while_nothing_runs_yet_ends_it_there(tmp_path: Path) -> None:
     assert ended.message["message"] == "stopped before anything was started"
 
 
+def test_a_signal_while_a_class_is_made_ends_it_there_too(tmp_path: Path) -> None:
+    """As in an import: Python 3.11 makes a RuntimeError of what is raised in `__set_name__`."""
+    ended = run(
+        tmp_path,
+        """
+    from contextlib import suppress
+    from bucketingest.cli.process.signals import StoppedEarly
+
+    class Field:
+        def __set_name__(self, owner, name):
+            try:
+                os.kill(me, signal.SIGTERM)
+            except BaseException as error:
+                raise RuntimeError("Error calling __set_name__") from error
+
+    with suppress(StoppedEarly), job.ending():
+        class Owner:
+            field = Field()
+        print("not reached")
+    """,
+    )
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    assert (ended.message["errorClass"], ended.message["exitCode"]) == ("Stopped", 0)
+    assert ended.message["message"] == "stopped before anything was started"
+
+
+def test_an_error_without_a_signal_stays_that_error(tmp_path: Path) -> None:
+    ended = run(
+        tmp_path,
+        """
+    from bucketingest.cli.process.signals import StoppedEarly
+    try:
+        with job.ending():
+            with job.signals.put_off():
+                print("started")
+            raise RuntimeError("Error calling __set_name__")
+    except RuntimeError:
+        sys.exit(1)
+    """,
+    )
+    assert (ended.code, ended.out, ended.message["errorClass"]) == (1, "started\n", "Defect")
+
+
 def test_a_signal_while_something_is_started_waits_for_it(tmp_path: Path) -> None:
     ended = run(
         tmp_path,

@@ -20,6 +20,10 @@ class StoppedEarly(BaseException):
 class StopSignals:
     """Counts stop signals. The first only sets a field, which the loop that waits reads; before there is such a loop it
     raises StoppedEarly instead.
+
+    It is raised wherever the main thread is, and what runs there may make another error of it: Python 3.11 makes a
+    RuntimeError of it where a class is made, as in each import. So what leaves `installed` tells nothing: whether a
+    signal came does.
     """
 
     def __init__(
@@ -36,14 +40,25 @@ class StopSignals:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Handle the signals here until the context ends. Main thread only."""
+        """Handle the signals here until the context ends. Main thread only. Raises StoppedEarly for every error after
+        a signal that nothing watched for.
+        """
         before = {number: signal.getsignal(number) for number in _HANDLED}
         try:
             self.install()
             yield
+        except Exception as error:
+            if self.interrupted:
+                raise StoppedEarly from error
+            raise
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal came that no loop reads: StoppedEarly was raised, and may have become another error."""
+        return self.first is not None and not self.watched
 
     def install(self) -> None:
         """Take the signals, again if need be: a new SparkContext takes SIGINT for itself."""
