@@ -247,7 +247,7 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 .PHONY: lock
 lock: | $(UV) ## lock requirements/*.txt again, keep versions that still fit (LOCK_ARGS=--upgrade: newest)
 	$(COMPILE) sparkjob/pyproject.toml operator/pyproject.toml requirements/dev.in --extra spark --extra cli -o requirements/dev.txt
-	$(COMPILE) sparkjob/pyproject.toml --extra spark --extra cli -c requirements/dev.txt -o requirements/job.txt
+	$(COMPILE) sparkjob/pyproject.toml --extra spark --extra cli --extra audit -c requirements/dev.txt -o requirements/job.txt
 	$(COMPILE) operator/pyproject.toml -c requirements/dev.txt -o requirements/operator.txt
 	$(COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 	$(COMPILE) requirements/release.in -o requirements/release.txt

@@ -14,11 +14,13 @@ from bucketingest_operator.decide.permission import forbidden
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
+    CreateAudit,
     CreateCompaction,
     CreatePreflight,
     CreateRollback,
     CreateServices,
     DeleteAttempt,
+    DeleteAudit,
     DeleteCompaction,
     DeleteDriver,
     DeleteExecutors,
@@ -43,6 +45,7 @@ from bucketingest_operator.kube.kinds import (
 from bucketingest_operator.kube.leaders_api import CreationRefused, LeadersApi, create_all
 from bucketingest_operator.manifests.attempt_objects import (
     ATTEMPT_LABEL,
+    AUDIT_ROLE,
     PREFLIGHT_ROLE,
     ROLE_LABEL,
     UID_LABEL,
@@ -131,6 +134,9 @@ class Actor:
             case CreatePreflight(number, digest, wanted):
                 made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
                 await self._create_job(resource, made, made.preflight_job(number, digest), PREFLIGHT_ROLE)
+            case CreateAudit(number, digest, wanted):
+                merging = MergingJobs(wanted, resource.namespace, resource.uid, self._settings)
+                await self._create_job(resource, merging, merging.audit_job(number, digest), AUDIT_ROLE)
             case EmitEvent():
                 await self._emit_event(resource, action)
             case _:
@@ -156,7 +162,13 @@ class Actor:
     async def _remove(
         self,
         resource: Resource,
-        action: DeleteDriver | DeleteExecutors | DeleteAttempt | DeleteRollback | DeleteCompaction | DeletePreflight,
+        action: DeleteDriver
+        | DeleteExecutors
+        | DeleteAttempt
+        | DeleteRollback
+        | DeleteCompaction
+        | DeletePreflight
+        | DeleteAudit,
     ) -> None:
         names, where = Names(resource.name, resource.uid), resource.namespace
         match action:
@@ -166,7 +178,7 @@ class Actor:
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
             case DeleteRollback(number):
                 await self._delete(JOBS, where, names.rollback(number))
-            case DeleteCompaction(name, uid) | DeletePreflight(name, uid):
+            case DeleteCompaction(name, uid) | DeletePreflight(name, uid) | DeleteAudit(name, uid):
                 await self._delete(JOBS, where, name, uid)
             case DeleteAttempt(number):
                 # The ConfigMap last: while it exists, the next pass sees that the attempt still has to be cleaned up.

@@ -19,7 +19,7 @@ from bucketingest_operator.decide.plan import (
     Plan,
 )
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.decide.spec_changes import digest
+from bucketingest_operator.decide.spec_changes import audit_digest, digest
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.observation import Observation
 
@@ -92,6 +92,7 @@ def without_secrets(seen: Observation) -> Observation:
         for number, each in seen.inputs.items()
     }
     resource = replace(resource, status=_exchanged(resource.status, after))
+    after |= {audit_digest(one): audit_digest(other) for one, other in pairs if one is not None and other is not None}
     return replace(_with_checks_renamed(seen, after), resource=resource, inputs=inputs, last_good=hidden_good)
 
 
@@ -105,7 +106,8 @@ def _with_checks_renamed(seen: Observation, after: Mapping[str, str]) -> Observa
     )
     if refusal is not None:
         refusal = replace(refusal, job=renamed.get(refusal.job, refusal.job))
-    return replace(seen, preflights=preflights, preflight_refusal=refusal)
+    audits = tuple(replace(each, digest=after.get(each.digest, each.digest)) for each in seen.audits)
+    return replace(seen, preflights=preflights, preflight_refusal=refusal, audits=audits)
 
 
 def _exchanged(status: Status, after: Mapping[str, str]) -> Status:

@@ -142,11 +142,11 @@ class CompactionJob:
 
 
 @dataclass(frozen=True, slots=True)
-class PreflightJob:
-    """A Job that checks a changed spec.
+class CheckJob:
+    """A Job that checks a changed spec, or compares the table with its source.
 
     Attributes:
-        digest: Of the spec.
+        digest: Of the spec, or of its section `audit`.
         waiting: Why its pod does not start.
         message: About its pod, or its end.
         report: What its pod said at its end.
@@ -165,10 +165,10 @@ class PreflightJob:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The API server's last refusal of a compaction's or a preflight's Job.
+    """The API server's last refusal of a compaction's, a preflight's or an audit's Job.
 
     Attributes:
-        role: `compaction` or `preflight`.
+        role: `compaction`, `preflight` or `audit`.
         about_driver: A driver of this spec would be refused as well.
     """
 
@@ -267,6 +267,8 @@ class Observation:
         refusal: Of a compaction's Job, as long as this process runs.
         preflights: Every one of this resource, also those that have ended.
         preflight_refusal: As `refusal`, of a preflight's Job.
+        audits: Jobs that compare the table with its source.
+        audit_refusal: As `refusal`, of such a Job.
         namespace_terminating: Nothing can be created any more.
         creation_refusal: The last creation was refused; None if it was not, or nothing was tried.
         last_good: The spec of `status.upgrade.attempt`, if another one is wanted and its ConfigMap can be read.
@@ -283,8 +285,10 @@ class Observation:
     jobs: tuple[RollbackJob, ...] = ()
     compaction_jobs: tuple[CompactionJob, ...] = ()
     refusal: Refusal | None = None
-    preflights: tuple[PreflightJob, ...] = ()
+    preflights: tuple[CheckJob, ...] = ()
     preflight_refusal: Refusal | None = None
+    audits: tuple[CheckJob, ...] = ()
+    audit_refusal: Refusal | None = None
     executors: Executors = Executors()
     contact: Contact = Contact()
     claims: tuple[Claim, ...] = ()

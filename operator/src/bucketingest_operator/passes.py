@@ -250,7 +250,12 @@ class Passes:
         over = self._is_terminating(resource.namespace)
         seen, memory.talk = await self._observer.observe(resource, memory.talk, live=live, namespace_terminating=over)
         jobs = memory.refused_jobs
-        seen = replace(seen, refusal=jobs.get("compaction"), preflight_refusal=jobs.get("preflight"))
+        seen = replace(
+            seen,
+            refusal=jobs.get("compaction"),
+            preflight_refusal=jobs.get("preflight"),
+            audit_refusal=jobs.get("audit"),
+        )
         talk = memory.talk
         if talk is not None and talk.report is not None and talk.silent_since is None:
             young = any(pod.created_at >= self._began for pod in seen.drivers if pod.can_run)

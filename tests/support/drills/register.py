@@ -215,6 +215,11 @@ CONDITIONS: Final = {
         "integration/operator/test_many_tables.py::test_a_resource_with_many_tables_runs_and_says_which_are_parked",
         '"TablesHealthy", "False", "TablesParked"',
     ),
+    "MirrorEqual": Drill(
+        "an audit that finds a missing row",
+        "integration/operator/test_audit_jobs.py::test_an_audit_runs_once_says_what_it_found_and_goes_with_its_section_or_its_resource",
+        '"MirrorEqual", "False", "RowsDiffer"',
+    ),
     "ServicesHealthy": Drill(
         "a quota refuses the Job that merges",
         "integration/operator/test_compaction_jobs.py::test_a_job_that_a_quota_refuses_is_visible_and_holds_nothing_up",

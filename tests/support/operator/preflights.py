@@ -10,7 +10,7 @@ from bucketingest.spec.status import Preflight
 from bucketingest_operator.decide.plan import DeleteDriver, Plan
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
-from bucketingest_operator.observation import JobState, Observation, PreflightJob
+from bucketingest_operator.observation import CheckJob, JobState, Observation
 from support.operator.observations import NAMES, NOW, after, bucket_ingest, termination
 from support.operator.probation import changed
 
@@ -21,11 +21,11 @@ NAME = NAMES.preflight(KEY)
 TYPO = "source: Kafka at kafak:9092 has no known address"
 
 
-def job(state: JobState = JobState.RUNNING, uid: str = "job-1", **changes: Any) -> PreflightJob:
-    return replace(PreflightJob(NAME, uid, KEY, state, NOW), **changes)
+def job(state: JobState = JobState.RUNNING, uid: str = "job-1", **changes: Any) -> CheckJob:
+    return replace(CheckJob(NAME, uid, KEY, state, NOW), **changes)
 
 
-def said_failed() -> PreflightJob:
+def said_failed() -> CheckJob:
     return job(JobState.FAILED, report=termination(15, TYPO, "PreflightFailed"))
 
 
@@ -58,7 +58,7 @@ def stops(plan: Plan) -> bool:
     return any(isinstance(each, DeleteDriver) for each in plan.actions)
 
 
-def ended_check(check: PreflightJob, *, passes: bool, speaks: bool = True) -> PreflightJob:
+def ended_check(check: CheckJob, *, passes: bool, speaks: bool = True) -> CheckJob:
     """The same Job after its end. Without `speaks` its pod was lost."""
     if passes:
         return replace(check, state=JobState.SUCCEEDED)

@@ -21,6 +21,7 @@ from bucketingest_operator.decision_log import (
     without_secrets,
 )
 from bucketingest_operator.observation import (
+    CheckJob,
     Claim,
     Contact,
     Executors,
@@ -28,7 +29,6 @@ from bucketingest_operator.observation import (
     Observation,
     PodReason,
     PodState,
-    PreflightJob,
     Refusal,
     RollbackJob,
 )
@@ -166,7 +166,7 @@ def test_the_check_of_a_spec_with_a_secret_is_decided_alike_without_it() -> None
     assert "CreatePreflight" in [type(action).__name__ for action in reconcile(without_secrets(seen)).actions]
     assert SECRET not in json.dumps(encode_plan(first))
     name = NAMES.preflight(digest(wanted))
-    running = PreflightJob(name, "job-1", digest(wanted), JobState.RUNNING, NOW)
+    running = CheckJob(name, "job-1", digest(wanted), JobState.RUNNING, NOW)
     refused = Refusal(name, "exceeded quota", NOW, "preflight")
     for change in ({"preflights": (running,)}, {"preflight_refusal": refused}):
         later = replace(after(seen, status=first.status), **change)

@@ -12,7 +12,7 @@ from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.job_report import CompactionWork, LagReport
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
-from bucketingest_operator.observation import JobState, Observation, PodReason, PodState, PreflightJob
+from bucketingest_operator.observation import CheckJob, JobState, Observation, PodReason, PodState
 from bucketingest_operator.resource import RESTART_ANNOTATION
 from support.operator.observations import report, termination
 from support.operator.simulated.fake_cluster import FakeCluster
@@ -219,6 +219,16 @@ class OperatorUnderFire(RuleBasedStateMachine):
     def preflights_end(self, passes: bool, speaks: bool) -> None:
         self.cluster.end_preflights(passes=lambda _: passes, speaks=speaks)
 
+    @rule(start=st.sampled_from(["11:00", "12:00", "12:10"]) | st.none())
+    def person_wants_an_audit(self, start: str | None) -> None:
+        window = {"start": start, "duration": "20m"}
+        self.cluster.edit(audit=None if start is None else {"against": "postgres://u@h/d", "window": window})
+
+    @precondition(lambda self: self.cluster.audits)
+    @rule(code=st.sampled_from([0, 15, 22]) | st.none())
+    def audits_end(self, code: int | None) -> None:
+        self.cluster.end_audits(code)
+
     @rule(preflight=st.booleans())
     def person_switches_preflights(self, preflight: bool) -> None:
         if preflight != self.cluster.spec["upgrade"]["preflight"]:
@@ -267,7 +277,7 @@ class OperatorUnderFire(RuleBasedStateMachine):
             cluster.pass_time(plan.look_again.total_seconds())
         check_rest(cluster)
 
-    def _is_right(self, job: PreflightJob) -> bool:
+    def _is_right(self, job: CheckJob) -> bool:
         wanted = self.cluster.resource.wanted
         return wanted is not None and job.digest == digest(wanted) and not is_bad(wanted)
 

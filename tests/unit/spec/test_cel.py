@@ -143,6 +143,10 @@ POOLS: Final[Mapping[str, tuple[Any, ...]]] = {
             {"iceberg": {"type": "hive", "database": "a", "uri": "thrift://h:1"}},
         ],
     ),
+    "audit": tuple(
+        {"against": f"postgres://u@h/d{more}", "window": {"start": "03:00", "duration": "1h"}}
+        for more in ("", "?password=x", "?sslmode=require")
+    ),
     "errors.mode": ("deadLetter", "fail"),
     "errors.deadLetterPath": (*_PATH, *_BELOW),
     "checkpoint.path": _PATH,
@@ -182,6 +186,7 @@ _NOT_OF_TABLES: Final[Mapping[str, Any]] = {
     "source.kafka.startingOffsets": "latest",
     "checkpoint.path": "s3://lake/c",
     "catalogs": [{"glue": {"database": "a"}}],
+    "audit": {"against": "postgres://u@h/d", "window": {"start": "03:00", "duration": "1h"}},
     "services.mode": "job",
     "services.whileSuspended": True,
     "spark.executor": {"instances": 1, "maxInstances": 2},
@@ -205,6 +210,7 @@ TOGETHER: Final[tuple[Mapping[str, Any], ...]] = (
         "format": None,
         "errors.deadLetterPath": "s3://lake/in/bad",
     },
+    {"source": {"rate": {"rowsPerSecond": 1}}, "format": None, "spark.executor": {"instances": 1, "maxInstances": 2}},
     _APPEND,
     {**_APPEND, "format.envelope": {"type": "debezium"}},
     {**_APPEND, "table.deleteWhen": "c = 1"},

@@ -86,6 +86,7 @@ def _note(conditions: dict[Any, Object], attempts: Any) -> str:
         ("CatalogSynced", "False"),
         ("SchemasTaken", "False"),
         ("TablesHealthy", "False"),
+        ("MirrorEqual", "False"),
         ("Degraded", "True"),
     ):
         condition = conditions.get(kind) or {}

@@ -13,6 +13,7 @@ from bucketingest_operator.decide.backoff import WAITING_ANSWERS, counted_failur
 from bucketingest_operator.decide.failures import Answer, Diagnosis, Failure
 from bucketingest_operator.decide.plan import (
     Action,
+    CreateAudit,
     CreateCompaction,
     CreatePreflight,
     CreateRollback,
@@ -31,6 +32,7 @@ from bucketingest_operator.decide.status import (
     CHECKPOINT_HEALTHY,
     COLUMNS_GROWN,
     COMMIT_FRESH,
+    MIRROR_EQUAL,
     READY,
     RECONCILING,
     SCHEMA_REFUSED,
@@ -60,7 +62,15 @@ SPEC_REFUSED: Final = "SpecRefused"
 CREATION_REFUSED: Final = "CreationRefused"
 RESTART_WAITING: Final = "RestartWaiting"
 # These need a status write before them: it fails if the resource has changed since it was read.
-_GUARDED: Final = (StartAttempt, CreateRollback, CreateCompaction, CreateServices, CreatePreflight, RemoveFinalizer)
+_GUARDED: Final = (
+    StartAttempt,
+    CreateRollback,
+    CreateCompaction,
+    CreateServices,
+    CreatePreflight,
+    CreateAudit,
+    RemoveFinalizer,
+)
 
 
 class Pass:
@@ -101,6 +111,13 @@ class Pass:
         """Driver pods, of all attempts, whose process may run now or later."""
         return tuple(pod for pod in self.seen.drivers if pod.can_run)
 
+    @property
+    def answered(self) -> bool:
+        """Whether the driver of the running attempt has just answered."""
+        current, contact = self.draft.current, self.seen.contact
+        runs = current is not None and current.ended_at is None and current.outcome is None
+        return runs and contact.report is not None and contact.unreachable_since is None
+
     def attempt_input(self) -> AttemptInput | None:
         """What the newest attempt was started with."""
         current = self.draft.current
@@ -140,6 +157,7 @@ class Pass:
             (SOURCE_COMPLETE, spec.source.files is not None),
             (CATALOG_SYNCED, bool(spec.catalogs)),
             (TABLES_HEALTHY, spec.tables is not None),
+            (MIRROR_EQUAL, spec.audit is not None),
         ):
             if not is_wanted:
                 self.draft.drop(kind)

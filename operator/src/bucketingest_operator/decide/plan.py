@@ -147,6 +147,27 @@ class DeletePreflight:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateAudit:
+    """Create the Job that compares the table with its source, if its name is free.
+
+    If the API server refuses it, the rest of the plan is carried out. `number`: of the attempt that runs; `digest`: of
+    the spec's section.
+    """
+
+    number: int
+    digest: str
+    wanted: BucketIngest
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAudit:
+    """Delete such a Job and its pod. `uid`: of the Job that was observed."""
+
+    name: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent:
     """Emit a Kubernetes event. Its name depends on its content, so that repeating it makes one event."""
 
@@ -172,6 +193,8 @@ Action = (
     | DeleteCompaction
     | CreatePreflight
     | DeletePreflight
+    | CreateAudit
+    | DeleteAudit
     | EmitEvent
 )
 

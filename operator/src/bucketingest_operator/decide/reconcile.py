@@ -8,6 +8,7 @@ from bucketingest_operator.decide.current_attempt import DELETED, decide_current
 from bucketingest_operator.decide.next_attempt import ROLLING_BACK, decide_next, roll_back
 from bucketingest_operator.decide.pass_state import QUIET, ROLLBACK_PENDING, SOON, WATCHING, Pass
 from bucketingest_operator.decide.plan import AddFinalizer, DeleteExecutors, Plan, RemoveFinalizer
+from bucketingest_operator.decide.services.audit import decide_audit
 from bucketingest_operator.decide.services.compaction_job import decide_services, delete_jobs
 from bucketingest_operator.decide.status import TIMELINE_CLEAN
 from bucketingest_operator.decide.upgrade.preflight import lift, tidy
@@ -48,6 +49,7 @@ def reconcile(seen: Observation) -> Plan:
         current = work.draft.current
         if current is not None and current.ended_at is None:
             decide_services(work)
+            decide_audit(work)
             tidy(work)
             return work.plan()
     why = why_unproven(work)
@@ -59,6 +61,7 @@ def reconcile(seen: Observation) -> Plan:
         return work.plan()
     decide_next(work)
     decide_services(work)
+    decide_audit(work)
     tidy(work)
     return work.plan()
 

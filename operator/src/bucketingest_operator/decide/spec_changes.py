@@ -16,7 +16,7 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest_operator.manifests.spark_ports import JAVA_VARIABLE, SECRET_VARIABLE
 from bucketingest_operator.observation import AttemptInput
 
-NO_RESTART: Final = ("suspend", "health", "restart", "slo", "upgrade")
+NO_RESTART: Final = ("suspend", "health", "restart", "slo", "upgrade", "audit")
 """Fields that only the operator reads, but for one."""
 COMPACTED_BY: Final = "readOptimizedFreshness"
 """The part of `slo` by which the driver compacts."""
@@ -92,6 +92,11 @@ def compaction_digest(wanted: BucketIngest) -> str:
     return _hash({"job": job, "image": spec.spark.image, "table": spec.table.path, **({"pod": pod} if pod else {})})
 
 
+def audit_digest(wanted: BucketIngest) -> str:
+    """Short hash of what an audit's Job is made from."""
+    return _hash({} if wanted.spec.audit is None else wanted.spec.audit.to_document(defaults=False))
+
+
 def fixed_digest(wanted: BucketIngest) -> str:
     """Short hash of the fields that can never change for a table. Like `digest`, it survives new fields."""
     table = wanted.spec.to_document(defaults=False)["table"]
@@ -125,13 +130,19 @@ def cluster_problems(wanted: BucketIngest) -> tuple[Problem, ...]:
         )
         for name in names
     )
+    windows = {
+        f"restart.maintenanceWindows[{number}]": window
+        for number, window in enumerate(wanted.spec.restart.maintenance_windows)
+    }
+    if wanted.spec.audit is not None:
+        windows["audit.window"] = wanted.spec.audit.window
     zones = tuple(
         Problem(
-            f"spec.restart.maintenanceWindows[{number}].timeZone",
+            f"spec.{name}.timeZone",
             f"{window.time_zone} is not known to the operator",
             "the name of a time zone, such as Europe/Berlin",
         )
-        for number, window in enumerate(wanted.spec.restart.maintenance_windows)
+        for name, window in windows.items()
         if zone_of(window) is None
     )
     return settings + zones

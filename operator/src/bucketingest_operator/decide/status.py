@@ -45,6 +45,8 @@ SCHEMAS_TAKEN: Final = "SchemasTaken"
 """Only of pipelines with a schema registry."""
 TABLES_HEALTHY: Final = "TablesHealthy"
 """Only of resources with many tables."""
+MIRROR_EQUAL: Final = "MirrorEqual"
+"""Only of pipelines with an audit."""
 DEGRADED: Final = "Degraded"
 """Only of pipelines whose spec was changed."""
 CONDITIONS: Final = (READY, RECONCILING, STALLED, COMMIT_FRESH, CHECKPOINT_HEALTHY, TIMELINE_CLEAN)
@@ -55,6 +57,7 @@ ALL_CONDITIONS: Final = (
     CATALOG_SYNCED,
     SCHEMAS_TAKEN,
     TABLES_HEALTHY,
+    MIRROR_EQUAL,
     DEGRADED,
 )
 

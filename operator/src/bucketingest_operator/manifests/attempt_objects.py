@@ -39,6 +39,9 @@ RPC_PART: Final = f"{API_GROUP}/rpc-part"
 PREFLIGHT_DIGEST: Final = f"{API_GROUP}/preflight-digest"
 """Annotation of a Job that checks a spec: the spec's hash."""
 PREFLIGHT_ROLE: Final = "preflight"
+AUDIT_DIGEST: Final = f"{API_GROUP}/audit-digest"
+"""Annotation of a Job that compares the table with its source: the hash of the spec's section."""
+AUDIT_ROLE: Final = "audit"
 
 RESERVED_LABELS: Final = frozenset(
     {

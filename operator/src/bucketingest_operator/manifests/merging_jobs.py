@@ -1,4 +1,6 @@
-"""The Jobs that merge: for a round of a compaction, and for all that is due while the resource is suspended."""
+"""The Jobs that merge: for a round of a compaction, for all that is due while the resource is suspended, and for an
+audit, which writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,17 @@ from typing import Any, Final
 from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.model import API_GROUP
-from bucketingest_operator.manifests.attempt_objects import DRAINED_NODE, ROLE_LABEL, UID_LABEL, Manifests
+from bucketingest.spec.quantity import format_duration
+from bucketingest_operator.manifests.attempt_objects import (
+    AUDIT_DIGEST,
+    AUDIT_ROLE,
+    DRAINED_NODE,
+    ROLE_LABEL,
+    UID_LABEL,
+    Manifests,
+)
 from bucketingest_operator.manifests.pod_specs import (
+    AUDIT_CONTAINER,
     COMPACTION_CONTAINER,
     SPEC_ANNOTATION,
     SPEC_FILE,
@@ -66,6 +77,34 @@ class MergingJobs(Manifests):
         job = self._job(self.names.services, {COMPACTION: ALL_DUE}, spec, pod_spec)
         metadata = job["spec"]["template"]["metadata"]
         metadata["annotations"] = {**metadata.get("annotations", {}), SPEC_ANNOTATION: self._spec()}
+        return job
+
+    def audit_job(self, number: int, digest: str) -> dict[str, Any]:
+        """The Job that compares the table with its source while the attempt of this number runs. It is tried once, and
+        stays until the next.
+        """
+        asked = self.wanted.spec.audit
+        assert asked is not None
+        args = ["audit", f"{CONFIG_FOLDER}/{SPEC_FILE}", "--against", asked.against]
+        args += [] if asked.table is None else ["--table", asked.table]
+        args += ["--columns", ",".join(asked.columns)] if asked.columns else []
+        for option in ("pause", "statement_timeout", "settle"):
+            args += [f"--{option.replace('_', '-')}", format_duration(getattr(asked, option))]
+        pod_spec = merging_pod_spec(self.wanted, self.names, self.settings, args, has_spec=True, name=AUDIT_CONTAINER)
+        if asked.password_from is not None:
+            reference = asked.password_from.secret_key_ref.to_document()
+            (container,) = pod_spec["containers"]
+            container["env"] = [*container["env"], {"name": "PGPASSWORD", "valueFrom": {"secretKeyRef": reference}}]
+        metadata = self._pod_metadata(number, AUDIT_ROLE)
+        metadata["annotations"] = {**metadata.get("annotations", {}), SPEC_ANNOTATION: self._spec()}
+        job = self._object("batch/v1", "Job", self.names.audit, number, AUDIT_ROLE)
+        job["metadata"]["annotations"] = {AUDIT_DIGEST: digest}
+        job["spec"] = {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": int(asked.window.duration.total_seconds()),
+            "podFailurePolicy": {"rules": [DRAINED_NODE]},
+            "template": {"metadata": metadata, "spec": pod_spec},
+        }
         return job
 
     def _job(

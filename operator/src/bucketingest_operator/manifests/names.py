@@ -50,6 +50,11 @@ class Names:
         """Job that checks a changed spec, by its hash."""
         return f"{self.base}-preflight-{digest[:10]}"
 
+    @property
+    def audit(self) -> str:
+        """Job that compares the table with its source."""
+        return f"{self.base}-audit"
+
     def event(self, *parts: object) -> str:
         """An event, by its content."""
         digest = hashlib.sha256("/".join(map(str, (self.uid, *parts))).encode()).hexdigest()[:16]

@@ -42,8 +42,9 @@ DRIVER_CONTAINER: Final = "driver"
 ROLLBACK_CONTAINER: Final = "rollback"
 COMPACTION_CONTAINER: Final = "compaction"
 PREFLIGHT_CONTAINER: Final = "preflight"
+AUDIT_CONTAINER: Final = "audit"
 SPEC_ANNOTATION: Final = f"{API_GROUP}/spec"
-"""Of the pod that checks a spec: the spec. No other object that a user could make in its place holds it."""
+"""Of a pod that is given the spec so: the spec. No other object that a user could make in its place holds it."""
 _MARGIN_SECONDS: Final = 15
 """Extra time of a pod after the job's own grace, so that the job can report how it ended."""
 
@@ -195,15 +196,23 @@ def _mount_annotation(volumes: list[dict[str, Any]], mounts: list[dict[str, Any]
 
 
 def merging_pod_spec(
-    wanted: BucketIngest, names: Names, settings: JobSettings, args: list[str], *, has_spec: bool = False
+    wanted: BucketIngest,
+    names: Names,
+    settings: JobSettings,
+    args: list[str],
+    *,
+    has_spec: bool = False,
+    name: str = COMPACTION_CONTAINER,
 ) -> dict[str, Any]:
-    """Pod of a Job that merges: as that of a rollback, but larger. `has_spec`: it has an annotation with the spec."""
+    """Pod of a Job that merges: as that of a rollback, but larger. `has_spec`: it has an annotation with the spec;
+    `name`: of its container.
+    """
     volumes, mounts = _volumes(settings)
     if has_spec:
         _mount_annotation(volumes, mounts)
     size = wanted.spec.services.compaction.job
     container = {
-        **_container(COMPACTION_CONTAINER, wanted, settings),
+        **_container(name, wanted, settings),
         "args": args,
         # The image may be older than the operator.
         "env": _env({"BUCKETINGEST_UNKNOWN_FIELDS": "ignore"} if has_spec else {}, settings),

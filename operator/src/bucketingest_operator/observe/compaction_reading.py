@@ -12,7 +12,7 @@ from bucketingest_operator.observation import CompactionJob
 from bucketingest_operator.observe.job_reading import JobSeen, job_end, read_job
 from bucketingest_operator.observe.ownership import Owned, controller_of
 from bucketingest_operator.observe.pod_reading import read_time, whole_number
-from bucketingest_operator.observe.preflight_reading import PreflightSeen, read_preflight
+from bucketingest_operator.observe.preflight_reading import CheckSeen, read_preflight
 
 Object = dict[str, Any]
 
@@ -24,7 +24,7 @@ class CompactionJobSeen(Owned):
     job: CompactionJob
 
 
-AnyJob = JobSeen | CompactionJobSeen | PreflightSeen
+AnyJob = JobSeen | CompactionJobSeen | CheckSeen
 
 
 def read_any_job(job: Object) -> AnyJob | None:

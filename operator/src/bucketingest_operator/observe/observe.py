@@ -13,7 +13,7 @@ from bucketingest_operator.decide.claims import that_decide
 from bucketingest_operator.kube.api import Api, ApiError, NotFound, Object, Page
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, JOBS, NODES, PODS
 from bucketingest_operator.kube.mirror import Mirror
-from bucketingest_operator.manifests.attempt_objects import PREFLIGHT_ROLE, UID_LABEL
+from bucketingest_operator.manifests.attempt_objects import AUDIT_ROLE, PREFLIGHT_ROLE, UID_LABEL
 from bucketingest_operator.observation import (
     ENDED,
     AttemptInput,
@@ -32,7 +32,7 @@ from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, rollb
 from bucketingest_operator.observe.last_good_reading import LastGoodReader
 from bucketingest_operator.observe.ownership import controlled_by, made_for
 from bucketingest_operator.observe.pod_reading import EndedDrivers, PodSeen
-from bucketingest_operator.observe.preflight_reading import PreflightSeen, preflight_jobs
+from bucketingest_operator.observe.preflight_reading import CheckSeen, check_jobs
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk, talk_with
 from bucketingest_operator.observe.readers import Readers
 from bucketingest_operator.resource import Resource
@@ -147,7 +147,8 @@ class Observer:
             ),
             inputs=attempt_inputs(look),
             jobs=rollback_jobs(sorted(_of(JobSeen, look.jobs), key=lambda one: one.attempt), look.pods),
-            preflights=preflight_jobs(_of(PreflightSeen, look.jobs), look.pods, now),
+            preflights=check_jobs(PREFLIGHT_ROLE, _of(CheckSeen, look.jobs), look.pods, now),
+            audits=check_jobs(AUDIT_ROLE, _of(CheckSeen, look.jobs), look.pods, now),
             compaction_jobs=tuple(sorted(compactions, key=lambda one: (one.number, one.round))),
             executors=found,
             contact=contact,
@@ -219,9 +220,9 @@ def own(resource: Resource, look: Look) -> Look:
     drivers = made_for(resource, [pod for pod in look.pods if pod.role == "driver"])
     jobs = made_for(resource, _of(JobSeen, look.jobs))
     compactions = made_for(resource, _of(CompactionJobSeen, look.jobs))
-    preflights = made_for(resource, _of(PreflightSeen, look.jobs))
+    preflights = made_for(resource, _of(CheckSeen, look.jobs))
     executors = [pod for pod in look.pods if pod.role == "executor"]
-    of_jobs = [pod for pod in look.pods if pod.role in {"rollback", PREFLIGHT_ROLE}]
+    of_jobs = [pod for pod in look.pods if pod.role in {"rollback", PREFLIGHT_ROLE, AUDIT_ROLE}]
     pods = [
         *drivers,
         *controlled_by(resource, "Pod", {pod.uid for pod in drivers}, executors),

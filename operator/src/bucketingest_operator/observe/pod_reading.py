@@ -67,7 +67,7 @@ class PodSeen(Owned):
     """One pod of a BucketIngest.
 
     Attributes:
-        role: `driver`, `executor`, `rollback` or `preflight`.
+        role: `driver`, `executor`, `rollback`, `preflight` or `audit`.
         phase: The phase in Kubernetes; not reliable, unlike `state`.
         terminating: It has a deletion timestamp.
         should_end_at: Then its time to end is over; None if it need not end.
@@ -122,7 +122,7 @@ def read_pod(pod: Object) -> PodSeen | None:
     metadata, status, spec = pod["metadata"], pod.get("status") or {}, pod.get("spec") or {}
     labels = metadata.get("labels") or {}
     attempt, role = attempt_of(labels), labels.get(ROLE_LABEL)
-    if attempt is None or role not in {"driver", "executor", "rollback", "preflight"}:
+    if attempt is None or role not in {"driver", "executor", "rollback", "preflight", "audit"}:
         return None
     state = pod_state(status, spec)
     ended = _ended(status)
@@ -257,7 +257,7 @@ def _runs(container: Object) -> bool:
 
 def _ended(status: Object) -> Object | None:
     """How the job's container ended: a mesh may add others."""
-    names = {"driver", "rollback", "preflight", "spark-kubernetes-executor"}
+    names = {"driver", "rollback", "preflight", "audit", "spark-kubernetes-executor"}
     for each in status.get("containerStatuses") or ():
         ended = (each.get("state") or {}).get("terminated")
         if each.get("name") in names and ended:

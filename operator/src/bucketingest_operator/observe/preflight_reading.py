@@ -1,15 +1,21 @@
-"""Reads the JSON of Jobs that check a changed spec, and what their pods say. Pure."""
+"""Reads the JSON of Jobs that check a changed spec or audit a table, and what their pods say. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from bucketingest_operator.manifests.attempt_input import read_digest
-from bucketingest_operator.manifests.attempt_objects import PREFLIGHT_DIGEST, PREFLIGHT_ROLE, ROLE_LABEL
-from bucketingest_operator.observation import JobState, PodReason, PreflightJob
+from bucketingest_operator.manifests.attempt_objects import (
+    AUDIT_DIGEST,
+    AUDIT_ROLE,
+    PREFLIGHT_DIGEST,
+    PREFLIGHT_ROLE,
+    ROLE_LABEL,
+)
+from bucketingest_operator.observation import CheckJob, JobState, PodReason
 from bucketingest_operator.observe.executor_probe import waits_for_volumes
 from bucketingest_operator.observe.job_reading import job_end
 from bucketingest_operator.observe.ownership import Owned, controller_of
@@ -17,21 +23,26 @@ from bucketingest_operator.observe.pod_reading import PodSeen, read_time
 
 Object = dict[str, Any]
 
+_DIGESTS: Final = {PREFLIGHT_ROLE: PREFLIGHT_DIGEST, AUDIT_ROLE: AUDIT_DIGEST}
+"""Role -> annotation with the digest."""
+
 
 @dataclass(frozen=True, slots=True)
-class PreflightSeen(Owned):
-    """A Job that checks a changed spec, and whose it is."""
+class CheckSeen(Owned):
+    """Such a Job, and whose it is."""
 
-    job: PreflightJob
+    job: CheckJob
+    role: str
 
 
-def read_preflight(job: Object) -> PreflightSeen | None:
+def read_preflight(job: Object) -> CheckSeen | None:
     """The Job; None if its label and annotation are not those of a check."""
     metadata, end = job["metadata"], job_end(job.get("status") or {})
-    digest = read_digest((metadata.get("annotations") or {}).get(PREFLIGHT_DIGEST))
-    if (metadata.get("labels") or {}).get(ROLE_LABEL) != PREFLIGHT_ROLE or not digest:
+    role = (metadata.get("labels") or {}).get(ROLE_LABEL, "")
+    digest = read_digest((metadata.get("annotations") or {}).get(_DIGESTS.get(role)))
+    if not digest:
         return None
-    found = PreflightJob(
+    found = CheckJob(
         name=metadata["name"],
         uid=metadata["uid"],
         digest=digest,
@@ -40,20 +51,20 @@ def read_preflight(job: Object) -> PreflightSeen | None:
         terminating="deletionTimestamp" in metadata,
         message=end.message,
     )
-    return PreflightSeen(found, namespace=metadata["namespace"], controller=controller_of(metadata))
+    return CheckSeen(found, role, namespace=metadata["namespace"], controller=controller_of(metadata))
 
 
-def preflight_jobs(jobs: Iterable[PreflightSeen], pods: Iterable[PodSeen], now: datetime) -> tuple[PreflightJob, ...]:
-    """The Jobs, with what the newest pod of each says, in the order of their names."""
+def check_jobs(role: str, jobs: Iterable[CheckSeen], pods: Iterable[PodSeen], now: datetime) -> tuple[CheckJob, ...]:
+    """The Jobs of a role, with what the newest pod of each says, in the order of their names."""
     newest: dict[str, PodSeen] = {}
     for pod in sorted(pods, key=lambda each: (each.created_at, each.name)):
-        if pod.role == PREFLIGHT_ROLE and pod.controller is not None:
+        if pod.role == role and pod.controller is not None:
             newest[pod.controller.uid] = pod
-    found = (_with_pod(each.job, newest.get(each.job.uid), now) for each in jobs)
+    found = (_with_pod(each.job, newest.get(each.job.uid), now) for each in jobs if each.role == role)
     return tuple(sorted(found, key=lambda job: job.name))
 
 
-def _with_pod(job: PreflightJob, pod: PodSeen | None, now: datetime) -> PreflightJob:
+def _with_pod(job: CheckJob, pod: PodSeen | None, now: datetime) -> CheckJob:
     if pod is None:
         return job
     if job.state is JobState.RUNNING and pod.exit_code is not None:  # a mesh may keep the pod; it is tried once

@@ -10,6 +10,7 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bucketingest.spec.base import SpecModel
+from bucketingest.spec.fields.audit import Audit
 from bucketingest.spec.fields.catalogs import Catalog
 from bucketingest.spec.fields.pod import Pod
 from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health, Restart, SchemaEvolution, Slo, Upgrade
@@ -98,6 +99,9 @@ class BucketIngestSpec(SpecModel):
     services: Services = Field(default=Services(), description="The work that keeps the table fast to read.")
     catalogs: tuple[Catalog, ...] = Field(
         default=(), description="Where engines find the table by its name.", max_length=8
+    )
+    audit: Audit | None = Field(
+        default=None, description="Compares the table with the database that it mirrors; on a cluster only."
     )
     schema_evolution: SchemaEvolution = Field(
         default=SchemaEvolution(), description="Whether the table's columns follow the schemas of a registry."

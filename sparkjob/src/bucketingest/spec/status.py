@@ -28,7 +28,7 @@ class Condition(SpecModel):
 
     type: SmallText = Field(
         description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean, ServicesHealthy, "
-        "SourceComplete, CatalogSynced, SchemasTaken or Degraded.",
+        "SourceComplete, CatalogSynced, SchemasTaken, TablesHealthy, MirrorEqual or Degraded.",
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether the condition holds.")
     reason: SmallText = Field(description="One CamelCase word why.")
@@ -206,7 +206,8 @@ class Status(SpecModel):
         default=None,
         description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean; with table services "
         "ServicesHealthy; with a source of files SourceComplete; with catalogs CatalogSynced; with a schema registry "
-        "SchemasTaken; with many tables TablesHealthy; after a change of the spec Degraded.",
+        "SchemasTaken; with many tables TablesHealthy; with an audit "
+        "MirrorEqual; after a change of the spec Degraded.",
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )

@@ -72,6 +72,7 @@ class FakeCluster(OtherJobs):
             jobs=tuple(self.jobs.values()),
             compaction_jobs=tuple(self.compactions.values()),
             preflights=tuple(self.preflights.values()),
+            audits=tuple(self.audits.values()),
             contact=self.contact(),
             live=live,
             last_good=self._last_good(),

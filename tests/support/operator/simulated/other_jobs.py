@@ -11,16 +11,18 @@ from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.model import BucketIngest
 from bucketingest_operator.decide.plan import (
     Action,
+    CreateAudit,
     CreateCompaction,
     CreatePreflight,
     CreateServices,
+    DeleteAudit,
     DeleteCompaction,
     DeletePreflight,
 )
-from bucketingest_operator.decide.spec_changes import digest
-from bucketingest_operator.observation import CompactionJob, JobState, PreflightJob
+from bucketingest_operator.decide.spec_changes import audit_digest, digest
+from bucketingest_operator.observation import CheckJob, CompactionJob, JobState
 from bucketingest_operator.resource import Resource
-from support.operator.observations import NAMES, NOW, resource
+from support.operator.observations import NAMES, NOW, resource, termination
 from support.operator.preflights import ended_check
 
 
@@ -32,7 +34,8 @@ class OtherJobs:
     spec: dict[str, Any] = field(default_factory=dict)
     resource: Resource = field(default_factory=lambda: resource(finalizers=()))
     compactions: dict[str, CompactionJob] = field(default_factory=dict)
-    preflights: dict[str, PreflightJob] = field(default_factory=dict)
+    preflights: dict[str, CheckJob] = field(default_factory=dict)
+    audits: dict[str, CheckJob] = field(default_factory=dict)
     checked: int = 0  # Jobs so far that check a spec
 
     def apply_to_other_jobs(self, action: Action, drivers: list[int]) -> None:
@@ -49,6 +52,10 @@ class OtherJobs:
                 self._create_preflight(key, wanted)
             case DeletePreflight(name):
                 self.preflights.pop(name, None)
+            case CreateAudit(_, key, wanted):
+                self._create_audit(key, wanted)
+            case DeleteAudit(name):
+                self.audits.pop(name, None)
             case _:
                 pass
 
@@ -71,10 +78,26 @@ class OtherJobs:
         assert wanted.spec.upgrade.preflight, "a spec was checked that asks for no check"
         assert not self.resource.deleting
         self.checked += 1
-        made = PreflightJob(NAMES.preflight(key), f"job-{self.checked}", key, JobState.RUNNING, self.now)
+        made = CheckJob(NAMES.preflight(key), f"job-{self.checked}", key, JobState.RUNNING, self.now)
         self.preflights.setdefault(made.name, made)
 
-    def end_preflights(self, *, passes: Callable[[PreflightJob], bool], speaks: bool = True) -> None:
+    def _create_audit(self, key: str, wanted: BucketIngest) -> None:
+        assert key == audit_digest(wanted)
+        assert not self.spec.get("suspend"), "an audit began for a suspended pipeline"
+        assert not self.resource.deleting
+        self.checked += 1
+        self.audits.setdefault(
+            NAMES.audit, CheckJob(NAMES.audit, f"job-{self.checked}", key, JobState.RUNNING, self.now)
+        )
+
+    def end_audits(self, code: int | None) -> None:
+        """Audits end with this exit code; None: their pods were lost."""
+        for name, job in self.audits.items():
+            said = None if code is None else termination(code)
+            state = JobState.SUCCEEDED if code == 0 else JobState.FAILED
+            self.audits[name] = job if job.state is not JobState.RUNNING else replace(job, state=state, report=said)
+
+    def end_preflights(self, *, passes: Callable[[CheckJob], bool], speaks: bool = True) -> None:
         """Checks of specs end."""
         running = [job for job in self.preflights.values() if job.state is JobState.RUNNING]
         self.preflights |= {job.name: ended_check(job, passes=passes(job), speaks=speaks) for job in running}

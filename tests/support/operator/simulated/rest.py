@@ -41,6 +41,7 @@ def check_rest(cluster: FakeCluster) -> None:
         assert not is_bad(cluster.runs)
     _check_compactions(cluster)
     _check_preflights(cluster)
+    _check_audits(cluster)
     # In the desired state nothing is written, but for the next try of a check.
     for _ in range(3):
         cluster.apply(reconcile(cluster.observe()))
@@ -53,6 +54,14 @@ def _check_preflights(cluster: FakeCluster) -> None:
     if runs is None or digest(runs) == digest(wanted) or not wanted.spec.upgrade.preflight:
         assert not cluster.preflights, "a Job is left that checks nothing"
     assert {each.digest for each in cluster.preflights.values()} <= {digest(wanted)}
+
+
+def _check_audits(cluster: FakeCluster) -> None:
+    wanted = cluster.resource.wanted
+    if wanted is not None and wanted.spec.audit is None:
+        assert not cluster.audits, "a Job is left that nobody wants"
+    if wanted is not None and wanted.spec.suspend:
+        assert not [each for each in cluster.audits.values() if each.state is JobState.RUNNING]
 
 
 def _check_compactions(cluster: FakeCluster) -> None:

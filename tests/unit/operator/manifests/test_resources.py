@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -19,8 +19,11 @@ from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import AttemptInput, JobState
 from bucketingest_operator.observe.compaction_reading import CompactionJobSeen, read_any_job
 from bucketingest_operator.observe.ownership import Controller
+from bucketingest_operator.observe.preflight_reading import CheckSeen
 from support.operator.made_objects import KAFKA, WORK, attempt_objects, manifests, pod_specs
 from support.operator.observations import NOW, UID, bucket_ingest, input_of
+
+AUDIT: Final = {"against": "postgres://u@db/shop", "window": {"start": "03:00", "duration": "3h"}}
 
 
 def test_a_driver_is_ready_as_soon_as_it_answers() -> None:
@@ -49,7 +52,7 @@ def test_an_older_job_gets_no_field_that_the_user_did_not_set() -> None:
 
 def pods_with(spec: dict[str, Any], settings: JobSettings | None = None) -> dict[str, dict[str, Any]]:
     """Every pod that a pipeline has."""
-    example = manifests(spec)
+    example = manifests({"audit": AUDIT, **spec})
     made = Manifests(example.wanted, example.namespace, example.uid, settings or example.settings)
     merging = MergingJobs(made.wanted, made.namespace, made.uid, made.settings)
 
@@ -60,6 +63,7 @@ def pods_with(spec: dict[str, Any], settings: JobSettings | None = None) -> dict
         "preflight": made.preflight_job(1, "digest")["spec"]["template"]["spec"],
         "compaction": merging.compaction_job(WORK, "digest")["spec"]["template"]["spec"],
         "services": merging.services_job()["spec"]["template"]["spec"],
+        "audit": merging.audit_job(1, "digest")["spec"]["template"]["spec"],
     }
 
 
@@ -299,6 +303,42 @@ def test_the_job_of_a_suspended_resource_has_its_spec_and_ends_where_the_table_i
     seen = read_any_job(job)
     assert isinstance(seen, CompactionJobSeen)
     assert (seen.job.does_all, seen.job.name) == (True, made.names.services)
+
+
+def test_the_job_of_an_audit_has_its_spec_its_limit_of_time_and_alone_the_password() -> None:
+    window = {"start": "03:00", "duration": "3h"}
+    asked = {
+        "against": "postgres://auditor@db/shop",
+        "passwordFrom": {"secretKeyRef": {"name": "auditor", "key": "password"}},
+        "window": window,
+        "table": "inv.orders",
+        "columns": ["price", "amount"],
+        "settle": "5m",
+    }
+    made = manifests({**KAFKA, "audit": asked})
+    job = made.audit_job(3, "digest")
+    template, spec = job["spec"]["template"], job["spec"]
+    assert (spec["activeDeadlineSeconds"], spec["backoffLimit"]) == (10800, 0)
+    assert "ttlSecondsAfterFinished" not in spec, "it says when the last audit was"
+    (container,) = template["spec"]["containers"]
+    options = ["--against", "postgres://auditor@db/shop", "--table", "inv.orders", "--columns", "price,amount"]
+    times = ["--pause", "0s", "--statement-timeout", "1m", "--settle", "5m"]
+    assert container["args"] == ["audit", "/etc/bucketingest/bucketingest.yaml", *options, *times]
+    secret = {"name": "PGPASSWORD", "valueFrom": {"secretKeyRef": {"name": "auditor", "key": "password"}}}
+    assert secret in container["env"]
+    others = [made.driver_pod(3, input_of(made.wanted)), made.services_job(), made.rollback_job(3)]
+    assert "PGPASSWORD" not in json.dumps(others)
+    assert template["metadata"]["annotations"]["bucketingest.dev/spec"]
+    assert template["spec"]["automountServiceAccountToken"] is False
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    (owner,) = job["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["controller"]) == ("BucketIngest", True)
+    job["metadata"] |= {"creationTimestamp": "2026-11-21T12:00:00Z", "uid": "job-1"}
+    seen = read_any_job(job)
+    assert isinstance(seen, CheckSeen)
+    assert (seen.role, seen.job.digest, seen.job.state) == ("audit", "digest", JobState.RUNNING)
+    job["metadata"]["labels"]["bucketingest.dev/role"] = "preflight"
+    assert read_any_job(job) is None, "the annotation belongs to the role"
 
 
 def test_a_compactions_job_reads_back() -> None:

@@ -13,13 +13,13 @@ import pytest
 from bucketingest_operator.decide.plan import DeleteDriver
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.observation import (
+    CheckJob,
     CompactionJob,
     Executors,
     JobState,
     Observation,
     PodReason,
     PodState,
-    PreflightJob,
 )
 from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen
 from bucketingest_operator.observe.executor_probe import MOUNT_PATIENCE
@@ -36,7 +36,7 @@ from bucketingest_operator.observe.observe import (
 )
 from bucketingest_operator.observe.ownership import Controller
 from bucketingest_operator.observe.pod_reading import EndedDrivers, PodSeen
-from bucketingest_operator.observe.preflight_reading import PreflightSeen
+from bucketingest_operator.observe.preflight_reading import CheckSeen
 from bucketingest_operator.observe.readers import Readers, Unreadable
 from support.operator.observations import NOW, UID, attempt, bucket_ingest, input_of, resource, status_with
 
@@ -121,8 +121,8 @@ COMPACTION = CompactionJobSeen(
 CONFIG = ConfigSeen(1, None, namespace="ingest", controller=MINE)
 EXECUTOR = pod(1, "executor", controller=Controller("Pod", DRIVER.uid))
 ROLLBACK = pod(1, "rollback", controller=Controller("Job", JOB.uid))
-CHECK = PreflightSeen(
-    PreflightJob("p", "check-1", "digest", JobState.RUNNING, NOW), namespace="ingest", controller=MINE
+CHECK = CheckSeen(
+    CheckJob("p", "check-1", "digest", JobState.RUNNING, NOW), "preflight", namespace="ingest", controller=MINE
 )
 CHECKING = pod(1, "preflight", controller=Controller("Job", CHECK.job.uid))
 
@@ -160,7 +160,7 @@ def test_what_only_carries_the_labels_counts_for_nothing(forged: PodSeen | AnyJo
         resource(),
         Look(
             [*honest.pods, *([forged] if isinstance(forged, PodSeen) else [])],
-            [*honest.jobs, *([forged] if isinstance(forged, JobSeen | CompactionJobSeen | PreflightSeen) else [])],
+            [*honest.jobs, *([forged] if isinstance(forged, JobSeen | CompactionJobSeen | CheckSeen) else [])],
             [*honest.configs, *([forged] if isinstance(forged, ConfigSeen) else [])],
             live=True,
         ),

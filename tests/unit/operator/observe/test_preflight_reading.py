@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from bucketingest_operator.manifests.attempt_objects import PREFLIGHT_ROLE
 from bucketingest_operator.observation import JobState, PodReason, PodState
 from bucketingest_operator.observe.compaction_reading import read_any_job
 from bucketingest_operator.observe.executor_probe import MOUNT_PATIENCE
 from bucketingest_operator.observe.ownership import Controller
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
-from bucketingest_operator.observe.preflight_reading import PreflightSeen, preflight_jobs, read_preflight
+from bucketingest_operator.observe.preflight_reading import CheckSeen, check_jobs, read_preflight
 from support.operator.made_objects import manifests
 from support.operator.observations import NOW, UID, termination
 
@@ -26,7 +27,7 @@ def made(*conditions: dict[str, str], **metadata: Any) -> dict[str, Any]:
     return {**job, "metadata": {**job["metadata"], **own}, "status": {"conditions": list(conditions)}}
 
 
-def seen(*conditions: dict[str, str], **metadata: Any) -> PreflightSeen:
+def seen(*conditions: dict[str, str], **metadata: Any) -> CheckSeen:
     found = read_preflight(made(*conditions, **metadata))
     assert found is not None
     return found
@@ -48,7 +49,7 @@ def pod(**changes: Any) -> PodSeen:
 
 
 def test_what_the_operator_makes_is_read_back() -> None:
-    assert isinstance(read_any_job(made()), PreflightSeen)
+    assert isinstance(read_any_job(made()), CheckSeen)
     found = seen()
     assert (found.job.digest, found.job.state, found.job.uid) == (DIGEST, JobState.RUNNING, "check-1")
     assert found.controller == Controller("BucketIngest", UID)
@@ -78,24 +79,24 @@ def test_its_state_is_that_of_its_conditions(kind: str, state: JobState) -> None
 
 def test_the_newest_pod_says_why_it_waits_or_how_it_ended() -> None:
     waits = pod(reason=PodReason.IMAGE_PULL, message="ErrImagePull")
-    (job,) = preflight_jobs([seen()], [waits], NOW)
+    (job,) = check_jobs(PREFLIGHT_ROLE, [seen()], [waits], NOW)
     assert (job.waiting, job.message) == (PodReason.IMAGE_PULL, "ErrImagePull")
     said = termination(15, "no broker", "PreflightFailed")
     over = pod(name="q", created_at=NOW + timedelta(seconds=1), state=PodState.FAILED, report=said)
     failed = seen({"type": "Failed", "status": "True", "message": "BackoffLimitExceeded"})
-    (job,) = preflight_jobs([failed], [over, waits], NOW)
+    (job,) = check_jobs(PREFLIGHT_ROLE, [failed], [over, waits], NOW)
     assert (job.waiting, job.message, job.report) == (PodReason.NONE, "BackoffLimitExceeded", said)
-    (job,) = preflight_jobs([failed], [pod(controller=Controller("Job", "another"), report=said)], NOW)
+    (job,) = check_jobs(PREFLIGHT_ROLE, [failed], [pod(controller=Controller("Job", "another"), report=said)], NOW)
     assert job.report is None
 
 
 @pytest.mark.parametrize(("code", "state"), [(0, JobState.SUCCEEDED), (15, JobState.FAILED), (None, JobState.RUNNING)])
 def test_it_has_ended_with_its_container_though_a_mesh_keeps_the_pod(code: int | None, state: JobState) -> None:
-    (job,) = preflight_jobs([seen()], [pod(exit_code=code)], NOW)
+    (job,) = check_jobs(PREFLIGHT_ROLE, [seen()], [pod(exit_code=code)], NOW)
     assert job.state is state
 
 
 def test_a_pod_whose_volumes_never_come_lacks_a_secret() -> None:
     waits = pod(mounting_since=NOW - MOUNT_PATIENCE - timedelta(seconds=1))
-    (job,) = preflight_jobs([seen()], [waits], NOW)
+    (job,) = check_jobs(PREFLIGHT_ROLE, [seen()], [waits], NOW)
     assert (job.waiting, "Secret" in job.message) == (PodReason.CONFIG, True)

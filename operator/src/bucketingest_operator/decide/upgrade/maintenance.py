@@ -41,13 +41,13 @@ def report_window(work: Pass, opens: datetime) -> None:
 
 def next_opening(windows: Sequence[MaintenanceWindow], now: datetime) -> datetime | None:
     """When the next of these windows opens, in the time zone of `now`; None if one is open, or there are none."""
-    found = [each for window in windows for each in _around(window, now)]
+    found = [each for window in windows for each in openings(window, now)]
     if any(start <= now < end for start, end in found):
         return None
     return min((start for start, _ in found if start > now), default=None)
 
 
-def _around(window: MaintenanceWindow, now: datetime) -> Iterator[tuple[datetime, datetime]]:
+def openings(window: MaintenanceWindow, now: datetime) -> Iterator[tuple[datetime, datetime]]:
     """Start and end of the window on the day before `now`, which may last until now, and on the days of a week."""
     zone = zone_of(window)
     if zone is None:

@@ -20,7 +20,7 @@ from bucketingest_operator.decide.status import DEGRADED, RECONCILING, shortened
 from bucketingest_operator.decide.upgrade.last_good import FAILED, failed_preflight
 from bucketingest_operator.decide.upgrade.probation import PREFLIGHT_FAILED
 from bucketingest_operator.decide.upgrade.protection import is_protected, is_unwell
-from bucketingest_operator.observation import JobState, PodReason, PreflightJob
+from bucketingest_operator.observation import CheckJob, JobState, PodReason
 
 PENDING: Final = "Pending"
 PASSED: Final = "Passed"
@@ -172,7 +172,7 @@ def _is_too_large(wanted: BucketIngest) -> bool:
     return len(wanted.model_copy(update={"metadata": metadata}).to_yaml()) > SPEC_MAX
 
 
-def _running(work: Pass, found: Preflight, job: PreflightJob) -> Preflight:
+def _running(work: Pass, found: Preflight, job: CheckJob) -> Preflight:
     work.look(SOON)
     failure = _NOT_STARTING.get(job.waiting)
     if failure is not None and work.now - job.created_at >= PATIENCE:
@@ -183,7 +183,7 @@ def _running(work: Pass, found: Preflight, job: PreflightJob) -> Preflight:
     return found.model_copy(update={"message": shortened(f"Its pod does not start: {job.message}")})
 
 
-def _ended(work: Pass, found: Preflight, job: PreflightJob) -> Preflight:
+def _ended(work: Pass, found: Preflight, job: CheckJob) -> Preflight:
     report = job.report
     if job.state is JobState.SUCCEEDED:
         message = f"Generation {found.generation} has passed its preflight."
@@ -209,11 +209,11 @@ def _ended(work: Pass, found: Preflight, job: PreflightJob) -> Preflight:
     return after
 
 
-def _said(job: PreflightJob) -> str:
+def _said(job: CheckJob) -> str:
     return job.report.message if job.report is not None else job.message or "Its pod left no message."
 
 
-def _failed(work: Pass, found: Preflight, why: str, job: PreflightJob | None) -> Preflight:
+def _failed(work: Pass, found: Preflight, why: str, job: CheckJob | None) -> Preflight:
     after = found.model_copy(
         update={
             "result": FAILED,

@@ -17,17 +17,23 @@ import typer
 
 from bucketingest.cli.audit.mirror import Mirror
 from bucketingest.cli.audit.source import Load, PostgresSource
-from bucketingest.cli.errors import BadOption
+from bucketingest.cli.errors import BadOption, CommandError
+from bucketingest.cli.options import UnknownFields, load_known
 from bucketingest.cli.table_options import resource_of
 from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.model import BucketIngest
-from bucketingest.spec.reading.load import load_file
 from bucketingest.storage import Storage, open_storage
 
 RANGES_OF_KEYS_MAX: Final = 100
 """In so many ranges keys are looked for."""
 _LOOKS_MAX: Final = 3
 _SHOWN_MAX: Final = 20
+
+
+class RowsDiffer(CommandError):
+    """The table has not the rows of its source."""
+
+    exit_code = ExitCode.FINDINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +77,19 @@ class Report:
         return not (self.missing or self.extra or self.different or self.differing_ranges)
 
 
-def audit_file(file: Path, topic: str | None, asked: Asked, *, as_json: bool) -> None:
+def audit_file(
+    file: Path,
+    topic: str | None,
+    asked: Asked,
+    *,
+    as_json: bool,
+    unknown_fields: UnknownFields = UnknownFields.REFUSE,
+) -> None:
     """Compare, and print what differs. `topic`: of many tables the one that is meant.
 
-    Raises Exit of code FINDINGS if something differs, SpecError, BadOption, MissingDependency, SourceFailed, and what
-    reading a table raises.
+    Raises RowsDiffer, SpecError, BadOption, MissingDependency, SourceFailed, and what reading a table raises.
     """
-    resource = resource_of(load_file(file), topic)
+    resource = resource_of(load_known(file, unknown_fields), topic)
     storage = open_storage(resource.spec.table.path)
     table = asked.table or _table_of(resource)
     mirror = Mirror.open(storage)
@@ -88,7 +100,7 @@ def audit_file(file: Path, topic: str | None, asked: Asked, *, as_json: bool) ->
         report = compare(source, storage, mirror, asked.settle_seconds, table=table)
     typer.echo(json.dumps(asdict(report) | {"equal": report.is_equal}) if as_json else _shown(report))
     if not report.is_equal:
-        raise typer.Exit(ExitCode.FINDINGS)
+        raise RowsDiffer("; ".join(["the table differs from its source", _count(report), *report.keys[:3]]))
 
 
 def compare(
@@ -152,6 +164,10 @@ def _table_of(resource: BucketIngest) -> str:
     return ".".join(parts)
 
 
+def _count(report: Report) -> str:
+    return f"{report.missing} missing, {report.extra} extra, {report.different} with other values"
+
+
 def _shown(report: Report) -> str:
     positions = f"source {report.source} at {report.source_position}, table at {report.table_instant}"
     lines = [
@@ -170,7 +186,5 @@ def _shown(report: Report) -> str:
     lines += [f"differs, keys not looked for: {each}" for each in shown]
     if len(shown) < len(report.differing_ranges):
         lines.append(f"and {len(report.differing_ranges) - len(shown)} ranges more")
-    lines.append(
-        f"DIFFERENT: {report.missing} missing, {report.extra} extra, {report.different} with other values{judged}"
-    )
+    lines.append(f"DIFFERENT: {_count(report)}{judged}")
     return "\n".join(lines)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bucketingest.cli.options import UnknownFields
 from bucketingest.cli.table_options import TopicOption
 
 
@@ -40,6 +41,10 @@ def audit(
         typer.Option(help="How long a change may take from the source into the table.", metavar="DURATION"),
     ] = "2m",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    unknown_fields: Annotated[
+        UnknownFields,
+        typer.Option(envvar="BUCKETINGEST_UNKNOWN_FIELDS", help="Fields of the spec that this version does not know."),
+    ] = UnknownFields.REFUSE,
 ) -> None:
     """Compare the table with the database's table that it mirrors, and say which keys differ; exit code 22 then.
 
@@ -58,4 +63,5 @@ def audit(
         raise BadOption(f"--statement-timeout: {statement_timeout} is too short; it is one second or more")
     load = Load(range_rows, seconds["pause"], seconds["statement-timeout"])
     names = tuple(filter(None, (columns or "").split(",")))
-    audit_file(file, topic, Asked(against, table, names, load, seconds["settle"]), as_json=as_json)
+    asked = Asked(against, table, names, load, seconds["settle"])
+    audit_file(file, topic, asked, as_json=as_json, unknown_fields=unknown_fields)

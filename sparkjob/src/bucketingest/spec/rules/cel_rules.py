@@ -92,6 +92,7 @@ _TABLES: Final = (
         "tables is for source.kafka with startingOffsets earliest only",
         ".tables",
     ),
+    CelRule("!has(self.tables) || !has(self.audit)", "audit is not allowed with tables", ".audit"),
     CelRule("!has(self.tables) || self.catalogs.size() == 0", "catalogs is not allowed with tables", ".catalogs"),
     CelRule(
         "!has(self.tables) || !has(self.services.mode) || self.services.mode != 'job'",
@@ -210,6 +211,7 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
             ".spark.executor.maxInstances",
         ),
     ),
+    "audit.against": (CelRule("!self.contains('password=')", "must not have a password: use passwordFrom"),),
     "catalogs": (
         one_of(CATALOGS, each=True),
         other_name("hive", "(!has(made.iceberg.uri) || made.iceberg.uri == other.hive.uri)"),

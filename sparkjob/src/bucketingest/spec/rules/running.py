@@ -50,6 +50,11 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def _audit(view: View) -> Iterator[Finding]:
+    if "password=" in (view.text("audit.against") or ""):
+        yield (("audit", "against"), "has a password, which everybody reads here", "a password in passwordFrom")
+
+
 def _promise(view: View) -> Iterator[Finding]:
     if view.value("slo.readOptimizedFreshness") is not None and view.value("services.mode") in ("off", False):
         yield (("slo", "readOptimizedFreshness"), "is not allowed with services.mode off", "another services.mode")
@@ -127,6 +132,7 @@ def _times(view: View) -> Iterator[Finding]:
 RULES: Final[Rules] = (
     _services,
     _catalogs,
+    _audit,
     _promise,
     _executors,
     _refused_names,

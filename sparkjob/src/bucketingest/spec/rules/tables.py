@@ -33,6 +33,8 @@ def _not_with_tables(view: View) -> Iterator[Finding]:
             yield tuple(path.split(".")), "is not allowed with tables", ""
     if view.value("source.kafka.startingOffsets") not in (None, "earliest"):
         yield ("source", "kafka", "startingOffsets"), "is not allowed with tables: topics come later", "earliest"
+    if view.value("audit") is not None:
+        yield ("audit",), "is not allowed with tables", "`bucketingest audit --topic` for a table"
     if view.value("catalogs"):
         yield ("catalogs",), "is not allowed with tables", "a BucketIngest of its own for a table with catalogs"
     if view.value("services.mode") == "job":
