@@ -1,14 +1,18 @@
-"""The audit of a mirror: once in each window a Job compares the table with its source.
+"""The audit of a mirror: once in each window a Job compares the table with its source, and again if it did not come to
+an end.
 
-The Job itself says when the last audit was: it stays until the next one, and the condition stays for ever.
+The Job itself says when the last audit was: it stays until the next one, and the condition stays for ever. What differs
+counts only if the pipeline kept up for all of that time: else it may be on its way.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from bucketingest.exit_codes import ExitCode
+from bucketingest.spec.fields.audit import Audit
+from bucketingest.spec.quantity import format_duration
 from bucketingest_operator.decide.pass_state import SOON, Pass
 from bucketingest_operator.decide.plan import CreateAudit, DeleteAudit
 from bucketingest_operator.decide.spec_changes import audit_digest
@@ -19,7 +23,10 @@ from bucketingest_operator.observation import CheckJob, JobState, PodReason
 EQUAL: Final = "Equal"
 ROWS_DIFFER: Final = "RowsDiffer"
 NOT_DONE: Final = "AuditNotDone"
+PIPELINE_LATE: Final = "PipelineLate"
 """Reasons of the condition."""
+TRIES_MAX: Final = 4
+"""In a window, evenly apart."""
 REFUSED_REST: Final = timedelta(minutes=2)
 
 
@@ -34,14 +41,19 @@ def decide_audit(work: Pass) -> None:
         if asked is None or job.digest != digest or (running and work.suspended):
             _delete(work, job)
             return
-        _report(work, job)
+        _report(work, asked, job)
         if running:
             return
     if asked is None:
         return
     # A driver that answers is looked at often enough to see the window open.
     opened = next((start for start, end in openings(asked.window, work.now) if start <= work.now < end), None)
-    if opened is None or (job is not None and job.created_at >= opened) or not _is_up_to_date(work):
+    if opened is None or work.suspended or not _is_due(work, asked, job, opened):
+        return
+    if why := _lateness(work, asked):
+        before = work.draft.condition(MIRROR_EQUAL)
+        if (job is None or job.created_at < opened) and (before is None or before.reason != ROWS_DIFFER):
+            work.draft.set(MIRROR_EQUAL, "Unknown", PIPELINE_LATE, f"The audit waits for the pipeline: {why}.")
         return
     if job is not None:
         _delete(work, job)
@@ -54,10 +66,35 @@ def decide_audit(work: Pass) -> None:
         work.look(SOON)
 
 
-def _is_up_to_date(work: Pass) -> bool:
-    """Whether a driver commits what comes: else every row that it has not read yet would differ."""
-    fresh = work.draft.condition(COMMIT_FRESH)
-    return work.answered and not work.suspended and fresh is not None and fresh.status == "True"
+def _is_due(work: Pass, asked: Audit, job: CheckJob | None, opened: datetime) -> bool:
+    """Whether the window has had none yet, or one long enough ago of which nothing is known."""
+    if job is None or job.created_at < opened:
+        return True
+    return not _is_known(work, job) and work.now - job.created_at >= asked.window.duration / TRIES_MAX
+
+
+def _is_known(work: Pass, job: CheckJob) -> bool:
+    """Whether the condition already says what this one has found."""
+    before = work.draft.condition(MIRROR_EQUAL)
+    return before is not None and before.reason in {EQUAL, ROWS_DIFFER} and before.message.startswith(_at(job))
+
+
+def _lateness(work: Pass, asked: Audit, since: datetime | None = None) -> str:
+    """Why rows may be missing that came longer than `settle` ago; "" if none is. `since`: by the same driver."""
+    contact, fresh = work.seen.contact, work.draft.condition(COMMIT_FRESH)
+    report = contact.report
+    if report is None or not work.answered or fresh is None or fresh.status != "True":
+        return "the driver does not commit in time"
+    if report.lag.seconds is None or report.lag.seconds > asked.settle.total_seconds():
+        return f"input waits for longer than audit.settle, {format_duration(asked.settle)}"
+    read_at = contact.read_at or work.now
+    if since is not None and timedelta(seconds=report.running_seconds) < read_at - since:
+        return "the driver was restarted"
+    return ""
+
+
+def _at(job: CheckJob) -> str:
+    return f"Audit of {job.created_at:%Y-%m-%d %H:%M:%SZ}: "
 
 
 def _delete(work: Pass, job: CheckJob) -> None:
@@ -66,25 +103,32 @@ def _delete(work: Pass, job: CheckJob) -> None:
     work.look(SOON)
 
 
-def _report(work: Pass, job: CheckJob) -> None:
-    at = f"Audit of {job.created_at:%Y-%m-%d %H:%M:%SZ}: "
-    before = work.draft.condition(MIRROR_EQUAL)
-    if before is not None and before.reason in {EQUAL, ROWS_DIFFER} and before.message.startswith(at):
+def _report(work: Pass, asked: Audit, job: CheckJob) -> None:
+    if _is_known(work, job):
         return  # its pod may be gone meanwhile, with what it said
+    at, before = _at(job), work.draft.condition(MIRROR_EQUAL)
+    was_late = before is not None and before.reason == PIPELINE_LATE and before.message.startswith(at)
+    found = job.report is not None and job.report.exit_code == ExitCode.FINDINGS
     if job.state is JobState.SUCCEEDED:
         _say(work, "True", EQUAL, f"{at}the table and its source are equal.")
-    elif job.report is not None and job.report.exit_code == ExitCode.FINDINGS:
-        _say(work, "False", ROWS_DIFFER, f"{at}{job.report.message}")
-    elif job.state is JobState.FAILED:
+    elif job.state is JobState.FAILED and not found:
         said = job.report.message if job.report is not None else job.message
         _say(work, "Unknown", NOT_DONE, f"{at}{said or 'its pod left no message.'}")
     elif job.waiting is not PodReason.NONE:
         _say(work, "Unknown", NOT_DONE, f"{at}its pod does not start: {job.message}")
+    elif was_late:
+        return
+    elif why := _lateness(work, asked, job.created_at):
+        _say(work, "Unknown", PIPELINE_LATE, f"{at}{why}. What differs may be on its way.")
+    elif found and job.report is not None:
+        _say(work, "False", ROWS_DIFFER, f"{at}{job.report.message}")
 
 
 def _say(work: Pass, value: Truth, reason: str, message: str) -> None:
-    """Set the condition, with an event if it is news and nothing good."""
+    """Set the condition, with an event if it is news and nothing good. What differs does so until the next result."""
     before, message = work.draft.condition(MIRROR_EQUAL), shortened(message)
+    if value == "Unknown" and before is not None and before.reason == ROWS_DIFFER:
+        return
     if value != "True" and (before is None or (before.reason, before.message) != (reason, message)):
         work.event("Warning", reason, message, message)
     work.draft.set(MIRROR_EQUAL, value, reason, message)

@@ -14,7 +14,7 @@ from bucketingest.spec.scalars import ALLOWED_KEY, Column, duration_text
 
 
 class Audit(SpecModel):
-    """A Job of the operator that runs `bucketingest audit`, once each time that the window opens."""
+    """A Job of the operator that runs `bucketingest audit` each time that the window opens."""
 
     against: str = Field(
         description="The database: postgres://USER@HOST:PORT/DATABASE, with parameters of libpq such as "
@@ -27,7 +27,8 @@ class Audit(SpecModel):
         default=None, description="Where the password is; only the Job reads it. Absent: the server wants none."
     )
     window: MaintenanceWindow = Field(
-        description="When it may run. It is begun once in each window, and ended when it has run for the duration."
+        description="When it may begin. There is one result in each window; what ends without one is tried again, four "
+        "times in all. It is ended when it has run for the duration."
     )
     table: str | None = Field(
         default=None,
@@ -45,8 +46,8 @@ class Audit(SpecModel):
     statement_timeout: Annotated[timedelta, duration_text("1s", "24h")] = Field(
         default=timedelta(minutes=1), description="Longest time of a statement; 1s to 24h."
     )
-    settle: Annotated[timedelta, duration_text("0s", "24h")] = Field(
+    settle: Annotated[timedelta, duration_text("1m", "24h")] = Field(
         default=timedelta(minutes=2),
-        description="How long a change may take from the database into the table; 0s to 24h. Only what differs for "
-        "longer is reported.",
+        description="How long a change may take from the database into the table; 1m to 24h. Only what differs for "
+        "longer is reported, and only if no input waited for longer meanwhile.",
     )

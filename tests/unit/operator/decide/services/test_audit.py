@@ -11,7 +11,7 @@ import pytest
 from bucketingest.spec.status import Condition
 from bucketingest_operator.decide.plan import Action, CreateAudit, DeleteAudit, EmitEvent, Plan, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.decide.services.audit import REFUSED_REST
+from bucketingest_operator.decide.services.audit import PIPELINE_LATE, REFUSED_REST
 from bucketingest_operator.decide.spec_changes import Change, audit_digest, change_since, cluster_problems
 from bucketingest_operator.decide.status import MIRROR_EQUAL
 from bucketingest_operator.observation import CheckJob, Contact, JobState, Observation, PodReason, Refusal
@@ -46,7 +46,7 @@ def judged(plan: Plan) -> Condition | None:
 
 
 def events(plan: Plan) -> list[str]:
-    said = {"RowsDiffer", "AuditNotDone", "Equal"}
+    said = {"RowsDiffer", "AuditNotDone", "Equal", "PipelineLate"}
     return [each.reason for each in plan.actions if isinstance(each, EmitEvent) and each.reason in said]
 
 
@@ -55,7 +55,7 @@ def test_one_job_in_each_window() -> None:
     assert acts(seen()) == [CREATE]
     assert [type(each) for each in due[:2]] == [WriteStatus, CreateAudit], "only if nothing has changed meanwhile"
     for state in JobState:
-        assert acts(seen(job(state))) == [], "it was made after the window opened"
+        assert acts(seen(job(state, ago=29))) == [], "it was made after the window opened"
     assert acts(seen(job(JobState.SUCCEEDED, ago=61))) == [DELETE], "of the window before: the next follows it"
     assert acts(seen(job(JobState.RUNNING, ago=61))) == [], "its own limit of time ends it"
     assert acts(seen(job(JobState.SUCCEEDED, ago=61, terminating=True))) == []
@@ -144,6 +144,79 @@ def test_what_was_found_stays_when_the_pod_is_gone_and_until_the_next_says_somet
     next_one = reconcile(after(seen(job(JobState.SUCCEEDED, ago=10)), status=plan.status))
     assert getattr(judged(next_one), "reason", "") == "Equal"
     assert judged(reconcile(after(seen(), status=plan.status, wanted=bucket_ingest()))) is None
+
+
+LATE_WHYS = (
+    ({"contact": Contact(report(), NOW - timedelta(minutes=1))}, "the driver does not commit in time"),
+    (
+        {"contact": Contact(report(lag=report().lag.model_copy(update={"seconds": 121})))},
+        "input waits for longer than audit.settle, 2m",
+    ),
+    (
+        {"contact": Contact(report(lag=report().lag.model_copy(update={"seconds": None})))},
+        "input waits for longer than audit.settle, 2m",
+    ),
+    ({"contact": Contact(report(running_seconds=29 * 60))}, "the driver was restarted"),
+)
+DIFFERS = job(JobState.FAILED, report=termination(22, FOUND))
+
+
+@pytest.mark.parametrize(("changes", "why"), LATE_WHYS)
+def test_rows_that_differ_while_the_pipeline_is_late_are_no_alarm(changes: dict[str, Any], why: str) -> None:
+    plan = reconcile(seen(DIFFERS, **changes))
+    said = judged(plan)
+    assert said is not None
+    assert (said.status, said.reason, events(plan)) == ("Unknown", PIPELINE_LATE, [PIPELINE_LATE])
+    assert said.message == f"Audit of 2026-11-21 11:30:00Z: {why}. What differs may be on its way."
+    again = reconcile(after(seen(DIFFERS), status=plan.status))
+    assert (judged(again), events(again)) == (said, []), "in time again, and it still says nothing"
+
+
+@pytest.mark.parametrize(("changes", "why"), LATE_WHYS)
+def test_lateness_is_remembered_while_it_runs_and_equal_is_still_a_proof(changes: dict[str, Any], why: str) -> None:
+    runs = reconcile(seen(job(), **changes))
+    assert why in getattr(judged(runs), "message", "")
+    ended = reconcile(after(seen(DIFFERS), status=runs.status))
+    assert (judged(ended), events(ended)) == (judged(runs), [])
+    equal = reconcile(after(seen(job(JobState.SUCCEEDED)), status=runs.status))
+    assert getattr(judged(equal), "reason", "") == "Equal"
+
+
+@pytest.mark.parametrize(
+    "end", [DIFFERS, job(JobState.FAILED, report=termination(15, "no route")), job(JobState.FAILED, message="Deadline")]
+)
+def test_what_ends_without_a_result_is_tried_again_a_quarter_of_the_window_later(end: CheckJob) -> None:
+    late = reconcile(seen(end, contact=Contact(report(), NOW - timedelta(seconds=9)))).status
+    assert acts(replace(after(seen(end), status=late), now=NOW - timedelta(seconds=1))) == []
+    assert acts(after(seen(end), status=late)) == [DELETE]
+    assert acts(after(seen(), status=late)) == [CREATE]
+    for known in (DIFFERS, job(JobState.SUCCEEDED)):
+        assert acts(after(seen(known), status=reconcile(seen(known)).status)) == []
+    assert acts(replace(after(seen(end), status=late), now=NOW + timedelta(hours=1))) == [], "the window is over"
+
+
+def test_an_audit_without_a_result_does_not_end_the_alarm() -> None:
+    older = replace(DIFFERS, created_at=NOW - timedelta(days=1))
+    alarm = reconcile(seen(older, contact=Contact(report(running_seconds=10**6)))).status
+    for later in (
+        seen(job(JobState.FAILED, report=termination(15, "no route"))),
+        seen(DIFFERS, contact=Contact(report(running_seconds=60))),
+        seen(contact=Contact(report(), NOW - timedelta(minutes=1))),
+        seen(audit_refusal=Refusal(NAMES.audit, "exceeded quota", NOW, "audit")),
+    ):
+        plan = reconcile(after(later, status=alarm))
+        found = judged(plan)
+        assert found is not None
+        assert (found.status, found.message[:20], events(plan)) == ("False", "Audit of 2026-11-20 ", [])
+    assert getattr(judged(reconcile(after(seen(job(JobState.SUCCEEDED)), status=alarm))), "reason", "") == "Equal"
+
+
+def test_a_pipeline_that_is_late_when_the_window_opens_says_what_the_audit_waits_for() -> None:
+    plan = reconcile(seen(contact=Contact(report(), NOW - timedelta(minutes=1))))
+    found = judged(plan)
+    assert found is not None
+    said = "The audit waits for the pipeline: the driver does not commit in time."
+    assert (found.status, found.reason, found.message, events(plan)) == ("Unknown", PIPELINE_LATE, said, [])
 
 
 def test_a_refused_job_is_visible_and_tried_again() -> None:
