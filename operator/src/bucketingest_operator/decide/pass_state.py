@@ -111,13 +111,6 @@ class Pass:
         """Driver pods, of all attempts, whose process may run now or later."""
         return tuple(pod for pod in self.seen.drivers if pod.can_run)
 
-    @property
-    def answered(self) -> bool:
-        """Whether the driver of the running attempt has just answered."""
-        current, contact = self.draft.current, self.seen.contact
-        runs = current is not None and current.ended_at is None and current.outcome is None
-        return runs and contact.report is not None and contact.unreachable_since is None
-
     def attempt_input(self) -> AttemptInput | None:
         """What the newest attempt was started with."""
         current = self.draft.current

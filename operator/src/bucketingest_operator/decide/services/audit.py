@@ -83,7 +83,7 @@ def _lateness(work: Pass, asked: Audit, since: datetime | None = None) -> str:
     """Why rows may be missing that came longer than `settle` ago; "" if none is. `since`: by the same driver."""
     contact, fresh = work.seen.contact, work.draft.condition(COMMIT_FRESH)
     report = contact.report
-    if report is None or not work.answered or fresh is None or fresh.status != "True":
+    if report is None or fresh is None or fresh.status != "True":
         return "the driver does not commit in time"
     if report.lag.seconds is None or report.lag.seconds > asked.settle.total_seconds():
         return f"input waits for longer than audit.settle, {format_duration(asked.settle)}"

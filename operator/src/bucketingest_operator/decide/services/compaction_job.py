@@ -28,7 +28,7 @@ def decide_services(work: Pass) -> None:
     report = _report(work)
     if report is not None:
         _take(work, report)
-    elif work.answered and work.wanted is not None and not work.wanted.spec.services.run:
+    elif _answers(work) and work.wanted is not None and not work.wanted.spec.services.run:
         work.draft.services = None
     serve_suspended(work)
     if _rests(work):
@@ -49,9 +49,17 @@ def delete_jobs(work: Pass) -> None:
         _delete(work, job)
 
 
+def _answers(work: Pass) -> bool:
+    """Whether the driver of the running attempt has just answered."""
+    current = work.draft.current
+    contact = work.seen.contact
+    runs = current is not None and current.ended_at is None and current.outcome is None
+    return runs and contact.report is not None and contact.unreachable_since is None
+
+
 def _report(work: Pass) -> ServicesReport | None:
     report = work.seen.contact.report
-    return report.services if report is not None and work.answered else None
+    return report.services if report is not None and _answers(work) else None
 
 
 def _rests(work: Pass) -> bool:

@@ -195,6 +195,22 @@ def test_what_ends_without_a_result_is_tried_again_a_quarter_of_the_window_later
     assert acts(replace(after(seen(end), status=late), now=NOW + timedelta(hours=1))) == [], "the window is over"
 
 
+def test_equal_stays_though_its_pod_is_gone() -> None:
+    equal = reconcile(seen(job(JobState.SUCCEEDED)))
+    lost = job(waiting=PodReason.CONFIG, message="gone")
+    assert judged(reconcile(after(seen(lost), status=equal.status))) == judged(equal)
+
+
+def test_an_older_answer_of_the_driver_is_no_restart() -> None:
+    before = Contact(report(running_seconds=30 * 60 - 5), read_at=NOW - timedelta(seconds=10))
+    assert getattr(judged(reconcile(seen(DIFFERS, contact=before))), "reason", "") == "RowsDiffer"
+
+
+def test_a_suspended_pipeline_waits_for_nothing() -> None:
+    suspended = bucket_ingest({"audit": AUDIT, "suspend": True})
+    assert judged(reconcile(after(seen(), wanted=suspended))) is None
+
+
 def test_an_audit_without_a_result_does_not_end_the_alarm() -> None:
     older = replace(DIFFERS, created_at=NOW - timedelta(days=1))
     alarm = reconcile(seen(older, contact=Contact(report(running_seconds=10**6)))).status
