@@ -10,10 +10,19 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bucketingest.spec.base import SpecModel
-from bucketingest.spec.fields.audit import Audit
 from bucketingest.spec.fields.catalogs import Catalog
 from bucketingest.spec.fields.pod import Pod
-from bucketingest.spec.fields.runtime import Checkpoint, Commit, Errors, Health, Restart, SchemaEvolution, Slo, Upgrade
+from bucketingest.spec.fields.runtime import (
+    Audit,
+    Checkpoint,
+    Commit,
+    Errors,
+    Health,
+    Restart,
+    SchemaEvolution,
+    Slo,
+    Upgrade,
+)
 from bucketingest.spec.fields.schema import inlined_schema, with_defaults
 from bucketingest.spec.fields.services import Services
 from bucketingest.spec.fields.source import (

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bucketingest.exit_codes import ExitCode
-from bucketingest.spec.fields.audit import Audit
+from bucketingest.spec.fields.runtime import Audit
 from bucketingest.spec.quantity import format_duration
 from bucketingest_operator.decide.pass_state import SOON, Pass
 from bucketingest_operator.decide.plan import CreateAudit, DeleteAudit

@@ -1,4 +1,6 @@
-"""How a pipeline runs: when it commits, what it does with bad rows, when it counts as unhealthy."""
+"""How a pipeline runs: when it commits, what it does with bad rows, when it counts as unhealthy, when it
+is audited.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from bucketingest.spec.base import SpecModel
-from bucketingest.spec.fields.source import Topic
-from bucketingest.spec.scalars import ALLOWED_KEY, Location, Whole, duration_text, trigger_text
+from bucketingest.spec.fields.source import OptionFrom, Topic
+from bucketingest.spec.scalars import ALLOWED_KEY, Column, Location, Whole, duration_text, trigger_text
 
 
 class Commit(SpecModel):
@@ -248,3 +250,43 @@ class Slo(SpecModel):
         """
         promise = self.read_optimized_freshness
         return chosen if promise is None else promise * 3 / 4
+
+
+class Audit(SpecModel):
+    """A Job of the operator that runs `bucketingest audit` each time that the window opens."""
+
+    against: str = Field(
+        description="The database: postgres://USER@HOST:PORT/DATABASE, with parameters of libpq such as "
+        "?sslmode=verify-full. Never a password.",
+        pattern=r"^postgres(ql)?://([^:/?#@\s]+@)?[^@\s]+$",
+        max_length=1024,
+        json_schema_extra={ALLOWED_KEY: "postgres://USER@HOST/DATABASE, without a password"},
+    )
+    password_from: OptionFrom | None = Field(
+        default=None, description="Where the password is; only the Job reads it. Absent: the server wants none."
+    )
+    window: MaintenanceWindow = Field(
+        description="When it may begin. There is one result in each window; what ends without one is tried again, four "
+        "times in all. It is ended when it has run for the duration."
+    )
+    table: str | None = Field(
+        default=None,
+        description="The database's table as SCHEMA.TABLE; as the topic's name ends when absent.",
+        pattern=r"^[^.\s]+\.[^.\s]+$",
+        max_length=256,
+        json_schema_extra={ALLOWED_KEY: "SCHEMA.TABLE"},
+    )
+    columns: tuple[Column, ...] = Field(
+        default=(), description="Columns to compare beside the key; all that both have when empty.", max_length=256
+    )
+    pause: Annotated[timedelta, duration_text("0s", "10m")] = Field(
+        default=timedelta(), description="Time between two statements, which spares the database; 0s to 10m."
+    )
+    statement_timeout: Annotated[timedelta, duration_text("1s", "24h")] = Field(
+        default=timedelta(minutes=1), description="Longest time of a statement; 1s to 24h."
+    )
+    settle: Annotated[timedelta, duration_text("1m", "24h")] = Field(
+        default=timedelta(minutes=2),
+        description="How long a change may take from the database into the table; 1m to 24h. Only what differs for "
+        "longer is reported, and only if no input waited for longer meanwhile.",
+    )
