@@ -10,6 +10,9 @@ import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
+from bucketingest.cli.connect.checking_spark import CheckingSpark
+from bucketingest.cli.connect.checks import check_all
+from bucketingest.cli.connect.results import Check
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import InvalidTransform, SourceOptionsRefused, TransactionIncomplete
 from devservers.registry import SchemaRegistry
@@ -80,6 +83,29 @@ def test_a_topic_with_several_partitions_is_refused(run: Runner, lake: Lake, new
     topic.send(records_of("postgres.orders")[:3], partition=0)
     with pytest.raises(SourceOptionsRefused, match="several partitions"):
         run.once(mirror(lake, topic, new_topic()))
+
+
+def looked_at(resource: BucketIngest) -> list[str]:
+    """What `validate --connect` says of transactions."""
+    said: list[Check] = []
+    check_all(resource, CheckingSpark(), said.append)
+    return [each.said for each in said if each.name == "transactions"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_transaction_topic_is_looked_at_before_a_run(lake: Lake, new_topic: NewTopic) -> None:
+    topic, ends, wide = new_topic(), new_topic(), new_topic(partitions=2)
+    wanted = mirror(lake, topic, ends)
+    topic.send(records_of("postgres.orders")[:3], partition=0)
+    assert looked_at(wanted) == [f"{ends.name} can be read; it is empty"]
+    ends.send(records_of("postgres.transaction")[:1], partition=0)
+    assert looked_at(wanted) == [f"{ends.name} has Debezium's transaction metadata"]
+    (lacks,) = looked_at(mirror(lake, topic, ends, transactionTopic="not-there"))
+    assert "Kafka lacks the topic not-there: set Debezium's provide.transaction.metadata=true" in lacks
+    (other,) = looked_at(mirror(lake, topic, ends, transactionTopic=topic.name))
+    assert f"the topic {topic.name} has no BEGIN or END of Debezium in its 3 newest messages" in other
+    (several,) = looked_at(mirror(lake, wide, ends))
+    assert "several partitions" in several
 
 
 def test_sql_that_runs_in_spark_is_refused(run: Runner, lake: Lake, new_topic: NewTopic) -> None:

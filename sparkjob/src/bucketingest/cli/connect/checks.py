@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from bucketingest.stream.pipeline import Pipeline
+    from bucketingest.stream.topics.brokers import Topic
 
 SOURCE_SECONDS: Final = 20.0
 STORAGE_SECONDS: Final = 30.0
@@ -69,11 +70,7 @@ def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Chec
     )
     if session is None:
         return results
-    topics: _Topics | None = None
-    if resource.spec.source.kafka is not None:
-        topics = results.check("source", SOURCE_SECONDS, lambda: _look_at_kafka(session, resource), str)
-    if resource.spec.source.files is not None:
-        results.check("source", SOURCE_SECONDS, lambda: _look_at_files(resource), str)
+    topics = _check_source(results, resource, session)
     if known is None:
         return results
     if not is_many:
@@ -82,6 +79,18 @@ def check_all(resource: BucketIngest, spark: CheckingSpark, show: Callable[[Chec
         for topic in _samples(resource, topics.names):
             _check_table(results, table_resource(resource, topic), session, f" of {topic}")
     return results
+
+
+def _check_source(results: Results, resource: BucketIngest, session: SparkSession) -> _Topics | None:
+    """The topics of Kafka that were found."""
+    if resource.spec.source.files is not None:
+        results.check("source", SOURCE_SECONDS, lambda: _look_at_files(resource), str)
+    if resource.spec.source.kafka is None:
+        return None
+    topics = results.check("source", SOURCE_SECONDS, lambda: _look_at_kafka(session, resource), str)
+    if topics is not None and resource.spec.commit.at == "transaction":
+        results.check("transactions", SOURCE_SECONDS, lambda: _look_at_transactions(session, resource, topics), str)
+    return topics
 
 
 def _check_table(results: Results, resource: BucketIngest, session: SparkSession, of: str = "") -> None:
@@ -148,7 +157,7 @@ def _secrets_of(resource: BucketIngest) -> str:
 class _Topics:
     """What was found at the brokers."""
 
-    names: Collection[str]
+    names: Mapping[str, Topic]
     said: str
 
     def __str__(self) -> str:
@@ -162,6 +171,17 @@ def _look_at_kafka(session: SparkSession, resource: BucketIngest) -> _Topics:
     assert kafka is not None, "only a Kafka source is looked at"
     found, said = look_at_topics(session, kafka, SOURCE_SECONDS)
     return _Topics(found, f"{said}, at {kafka.bootstrap_servers}")
+
+
+def _look_at_transactions(session: SparkSession, resource: BucketIngest, topics: _Topics) -> str:
+    from bucketingest.stream.topics.transactions import WholeTransactions
+
+    transactions = WholeTransactions.of(session, resource)
+    assert transactions is not None, "only commits of whole transactions need them"
+    try:
+        return transactions.look(sum(len(each.partitions) for each in topics.names.values()))
+    finally:
+        transactions.close()
 
 
 def _look_at_files(resource: BucketIngest) -> str:

@@ -97,6 +97,12 @@ def is_unmarked(message: object) -> bool:
     return isinstance(event, dict) and event.get("op") in {"c", "u", "d"} and event.get("transaction") is None
 
 
+def is_mark(message: object) -> bool:
+    """Whether it is a message of the transaction topic: a BEGIN or an END."""
+    said = _payload(message)
+    return isinstance(said, dict) and said.get("status") in {"BEGIN", "END"} and isinstance(said.get("id"), str)
+
+
 def count_of(message: object) -> dict[str, dict[str, int]]:
     """What an END says, under each name that events may have for the transaction; nothing of other messages."""
     said = _payload(message)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Self, TypeAlias
@@ -17,7 +17,7 @@ import pyarrow as pa
 from fastavro import parse_schema, schemaless_reader
 from pyspark.sql import SparkSession
 
-from bucketingest.decode.debezium.transactions import Run, count_of, end_of_last, is_unmarked, joined, run_of
+from bucketingest.decode.debezium.transactions import Run, count_of, end_of_last, is_mark, is_unmarked, joined, run_of
 from bucketingest.decode.json.doubts import UNREADABLE
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicInDoubt
@@ -51,6 +51,8 @@ READ_AT_ONCE: Final = 1000
 """Of these: a range is read whole, as a connection that leaves one is closed."""
 TRIED: Final = 8
 """Transactions, the newest of a look, whose ENDs are searched for."""
+LOOKED_AT: Final = 100
+"""Messages of a partition, the newest, by which a topic is known to be the transaction topic."""
 MARGIN_MS: Final = 60_000
 """So much may an END have an older time than an event of its transaction: clocks are set."""
 _ANSWER_SECONDS: Final = 10.0
@@ -61,6 +63,10 @@ _SEVERAL: Final = (
 _LACKS: Final = (
     "Kafka lacks the topic {}: set Debezium's provide.transaction.metadata=true, or name the topic in "
     "spec.commit.transactionTopic"
+)
+_NOT_THEM: Final = (
+    "spec.commit.at is transaction, and the topic {} has no BEGIN or END of Debezium in its {} newest messages: name "
+    "Debezium's transaction topic in spec.commit.transactionTopic"
 )
 _LOOK_AT: Final = (
     "Does Debezium run? Is spec.commit.transactionTopic right, does it keep its messages as long as this topic, and is "
@@ -103,6 +109,20 @@ class Ends:
                     self._until = max(self._until, timestamp)
                 self._next[place] = until
                 left -= until - start
+
+    def look(self) -> str:
+        """What the topic has, in words. Raises as `look_for` does, SourceOptionsRefused if it is another topic."""
+        topics, seen = self._brokers.topics(), 0
+        (name,) = topics
+        begins = self._brokers.begins(topics)
+        for place, end in self._brokers.ends(topics, stable=self._stable).items():
+            for _, _, value in self._read(TopicRange(*place, max(begins[place], end - LOOKED_AT), end)):
+                if value is not None and is_mark(self._parse(value)):
+                    return f"{name} has Debezium's transaction metadata"
+                seen += 1
+        if seen:
+            raise SourceOptionsRefused(_NOT_THEM.format(name, seen))
+        return f"{name} can be read; it is empty"
 
     def close(self) -> None:
         """Ask no more."""
@@ -177,12 +197,15 @@ class WholeTransactions:
         if len(ends) != 1:
             raise SourceOptionsRefused(_SEVERAL)
         ((place, end),) = ends.items()
-        try:
+        with _named():
             return {place: self._until(place, begin[place], wanted[place], end)}
-        except TopicsMissing as error:
-            raise SourceUnreachable(f"spec.commit.at is transaction, and {_LACKS.format(error.topics[0])}") from error
-        except TopicInDoubt as doubt:
-            raise SourceUnreachable(f"the driver looks for ends of transactions: {doubt}") from doubt
+
+    def look(self, partitions: int) -> str:
+        """What the transaction topic has, in words. `partitions`: of the other topic. Raises as `until` does."""
+        if partitions != 1:
+            raise SourceOptionsRefused(_SEVERAL)
+        with _named():
+            return self._ends.look()
 
     def close(self) -> None:
         """Ask no more."""
@@ -255,6 +278,17 @@ class WholeTransactions:
             f"{self._wait:g} s. The last one is {last.id}, with event {last.order} of the table before offset "
             f"{seen.high}; {said}. {_LOOK_AT}"
         )
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Errors say what was wanted of Kafka."""
+    try:
+        yield
+    except TopicsMissing as error:
+        raise SourceUnreachable(f"spec.commit.at is transaction, and {_LACKS.format(error.topics[0])}") from error
+    except TopicInDoubt as doubt:
+        raise SourceUnreachable(f"the driver looks for ends of transactions: {doubt}") from doubt
 
 
 def messages_of(client: Client, wanted: TopicRange) -> Iterator[Message]:
