@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=2, help="between two looks (default %(default)s)")
     parser.add_argument("--keys", type=int, default=300, help="of single rows (default %(default)s)")
     parser.add_argument("--no-truncates", action="store_true")
+    parser.add_argument("--whole", action="store_true", help="each commit must have whole transactions")
     given = parser.parse_args(arguments)
     seed = secrets.randbelow(10**6) if given.seed is None else given.seed
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that everything is cleaned up
@@ -38,10 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="bucketingest-mirror-"))
     say(f"table and logs stay in {folder}")
     truncates = not given.no_truncates
-    settings = Settings(given.database, seed, given.looks, given.transactions, given.kills, given.keys, truncates)
+    amounts = (given.looks, given.transactions, given.kills, given.keys)
+    settings = Settings(given.database, seed, *amounts, truncates=truncates, whole=given.whole)
     with HudiOracle.start() as oracle:
         report = mirror(settings, folder, say, oracle)
     say(f"changes: {report.changes}")
+    if given.whole:
+        say(f"{report.commits} commits show whole transactions")
     say(f"{report.events} events, kills: {report.kills}, {report.rows} rows compared in {report.looks} looks: the same")
     return 0
 

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Final
 
 from mirror.sources import Source, Statement, Value
+from mirror.whole import groups_written
 
 GROUPS: Final = ("north", "south", "east", "west")
 _LONG: Final = 3000
@@ -32,6 +33,8 @@ class Changes:
             self.counts["incremental snapshots"] += 1
         else:
             drawn = [self._statement() for _ in range(self._random.choice((1, 1, 2, 5)))]
+            if self._random.random() < 0.1:
+                drawn.append(("groups", groups_written(self._source, self._random)))
             commits = self._random.random() < 0.95
             self._source.run([statement for _, statement in drawn], commits=commits)
             self.counts.update(kind for kind, _ in drawn)

@@ -23,6 +23,7 @@ from devservers.kafka import KafkaBroker
 from devservers.locations import require
 from mirror.changes import Changes
 from mirror.sources import DDL, MariaDBSource, PostgresSource, Source
+from mirror.whole import instants, shown_in_part
 from soak.job.attempt import Attempt
 from soak.job.processes import Role
 from soak.waiting import SoakFailed, until
@@ -52,6 +53,8 @@ class Settings:
     """Between two looks."""
     keys: int = 300
     truncates: bool = True
+    whole: bool = False
+    """Each commit must have whole transactions."""
     patience: float = 300.0
     """Seconds until the table has all that was committed."""
 
@@ -66,6 +69,8 @@ class Report:
     looks: int = 0
     rows: int = 0
     """That were compared, in all looks."""
+    commits: int = 0
+    """That were looked at for transactions in part."""
 
 
 class Mirror:
@@ -94,6 +99,7 @@ class Mirror:
             )
         )
         self._attempts = 0
+        self._looked_at: set[str] = set()
         self._job = self._start()
         stack.callback(self._kill_job)
 
@@ -112,19 +118,20 @@ class Mirror:
     def _resource(self) -> dict[str, object]:
         source = {"bootstrapServers": self._broker.bootstrap_servers, "topics": [self.source.topic]}
         truncate = {"truncate": "delete"} if self._settings.truncates else {}
+        limit, at = (500, "transaction") if self._settings.whole else (20_000, "any")
         return {
             "apiVersion": "bucketingest.dev/v1alpha1",
             "kind": "BucketIngest",
             "metadata": {"name": "mirror"},
             "spec": {
-                "source": {"kafka": {**source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 20_000}},
+                "source": {"kafka": {**source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": limit}},
                 "format": {"type": "json", "schema": DDL, "envelope": {**self.source.envelope, **truncate}},
                 "table": {
                     "path": str(self.table),
                     **self.source.table,
                     "lock": {"leaseValidity": "10s", "waitTimeout": "60s"},
                 },
-                "commit": {"mode": "interval", "interval": "2s", "trigger": "0s"},
+                "commit": {"mode": "interval", "interval": "2s", "trigger": "0s", "at": at},
                 "services": {"mode": "inline", "compaction": {"logFiles": 4}},
                 "errors": {"mode": "fail"},
                 "checkpoint": {"path": str(self._folder / "checkpoints")},
@@ -167,7 +174,16 @@ class Mirror:
         for reader in (self._rows, *readers):
             assert_same_rows(reader(), expected, ["id"])
             self.report.rows += expected.num_rows
+        self._look_at_commits(judged=self._settings.whole and self.report.looks > 1)
         self._say(f"{marker}: {expected.num_rows} rows are the same, after {time.monotonic() - started:.0f} s")
+
+    def _look_at_commits(self, *, judged: bool) -> None:
+        """Those since the last look. Rows of the first snapshot are no transaction: they are not `judged`."""
+        new = [each for each in instants(self.table) if each not in self._looked_at]
+        self._looked_at.update(new)
+        for each in new if judged else ():
+            assert not (found := shown_in_part(self.table, each)), f"commit {each} has groups {found} in part"
+            self.report.commits += 1
 
     def _has(self, marker: str) -> bool:
         if self._job.code is not None:

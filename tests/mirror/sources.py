@@ -51,6 +51,8 @@ class Source(ABC):
     """Statements that change the table while it is mirrored, one after the other."""
     upsert: ClassVar[str]
     """One row with `id` and `grp`."""
+    or_whole: ClassVar[str]
+    """End of an INSERT: of rows that are there, `whole` is set."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -112,6 +114,7 @@ class PostgresSource(Source):
         "debezium.source.table.include.list": "public.orders,public.signals",
         "debezium.source.signal.data.collection": "public.signals",
         "debezium.source.decimal.handling.mode": "string",
+        "debezium.source.provide.transaction.metadata": "true",
     }
     envelope: ClassVar = {"type": "debezium", "unavailable": "keep"}
     table: ClassVar = {"index": {"type": "state"}}
@@ -123,6 +126,7 @@ class PostgresSource(Source):
     )
     alter = ("ALTER TABLE orders ADD COLUMN extra TEXT", "ALTER TABLE orders ALTER COLUMN whole TYPE BIGINT")
     upsert = "INSERT INTO orders (id, grp) VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET grp = excluded.grp"
+    or_whole = "ON CONFLICT (id) DO UPDATE SET whole = excluded.whole"
 
     def __init__(self, database: Postgres) -> None:
         self._connection = psycopg.connect(database.url)
@@ -158,6 +162,7 @@ class MariaDBSource(Source):
         "debezium.source.table.include.list": "shop.orders,shop.signals",
         "debezium.source.signal.data.collection": "shop.signals",
         "debezium.source.decimal.handling.mode": "string",
+        "debezium.source.provide.transaction.metadata": "true",
     }
     envelope: ClassVar = {"type": "debezium", "before": "full"}
     table: ClassVar = {"partitionBy": ["grp"], "recordKey": ["id"]}
@@ -168,6 +173,7 @@ class MariaDBSource(Source):
     )
     alter = ("ALTER TABLE orders ADD COLUMN extra TEXT AFTER grp", "ALTER TABLE orders MODIFY COLUMN whole BIGINT")
     upsert = "INSERT INTO orders (id, grp) VALUES (%s, %s) ON DUPLICATE KEY UPDATE grp = VALUES(grp)"
+    or_whole = "ON DUPLICATE KEY UPDATE whole = VALUES(whole)"
 
     def __init__(self, database: MariaDB) -> None:
         self._connection = pymysql.connect(**database.login)

@@ -18,6 +18,11 @@ def snapshot(path: str | Path) -> pa.Table:
     return _read(path, HudiReadOptions().with_query_type(HudiQueryType.Snapshot))
 
 
+def as_of(path: str | Path, instant: str) -> pa.Table:
+    """The same as of a commit's request time. Raises HudiRsError."""
+    return _read(path, HudiReadOptions().with_query_type(HudiQueryType.Snapshot).with_as_of_timestamp(instant))
+
+
 def read_optimized(path: str | Path) -> pa.Table:
     """The rows of base files, as hudi-rs sees them, meta columns included. Raises HudiRsError."""
     options = HudiReadOptions().with_query_type(HudiQueryType.Snapshot)
