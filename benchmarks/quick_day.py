@@ -21,6 +21,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import bucketingest
+from bucketingest.hudi.naming import HISTORY_DIRECTORY, TIMELINE_DIRECTORY
 from bucketingest.services.archive.choose import ArchiveRules
 from bucketingest.services.clean.choose import Retention
 from bucketingest.services.clean_and_archive import archive_old, clean
@@ -43,6 +44,8 @@ GROWTH_MAX = 0.03
 """Of a figure from the first window of the second half to the last one, by a straight line through them."""
 RECORDS = ("/services/", "/audited/")
 """What is left for 24 hours of each compaction and clean, of which there is one a minute: flat after a day only."""
+PLACES = {"timeline": f"{TIMELINE_DIRECTORY}/", "archive": f"{HISTORY_DIRECTORY}/", "journal": "/instants/"}
+"""Of the objects that are left, those in the active timeline and its archive, and those of the job's journal."""
 
 
 class Day:
@@ -110,7 +113,10 @@ def _window(day: Day, commits: int) -> dict[str, float]:
     paths = [each.path for each in day.storage.list()]
     records = sum(any(map(path.__contains__, RECORDS)) for path in paths)
     each_commit = {name: counts[name] / commits for name in ("requests", "pages", "names")}
-    return {**each_commit, "ms": spent / commits * 1000, "objects": len(paths) - records, "records": records}
+    left = {name: sum(place in path for path in paths) for name, place in PLACES.items()}
+    left["timeline"] -= left["archive"]
+    objects = {"objects": len(paths) - records, **left, "records": records}
+    return {**each_commit, "ms": spent / commits * 1000, **objects}
 
 
 def _growth(figures: list[float]) -> float:

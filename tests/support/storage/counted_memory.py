@@ -39,7 +39,8 @@ class CountedMemory:
 
     def head(self, path: str) -> ObjectInfo:
         self.get(path)
-        return self._objects[path.rpartition("/")[0]][path]
+        parent, _, name = path.rpartition("/")
+        return self._objects[parent][name]
 
     def exists(self, path: str) -> bool:
         self.counts["requests"] += 1
@@ -56,9 +57,9 @@ class CountedMemory:
         parts = [data.read_bytes()] if isinstance(data, pathlib.Path) else [data] if isinstance(data, bytes) else data
         content = b"".join(parts)
         self._contents[path] = content
-        parent = path.rpartition("/")[0]
+        parent, _, name = path.rpartition("/")
         self._add_directory(parent)
-        self._objects[parent][path] = ObjectInfo(path, len(content), self._clock(), None)
+        self._objects[parent][name] = ObjectInfo(path, len(content), self._clock(), None)
 
     def delete(self, path: str) -> None:
         self.delete_many([path])
@@ -68,8 +69,8 @@ class CountedMemory:
         self.counts["requests"] += -(-len(there) // _PAGE)
         for path in there:
             if self._contents.pop(path, None) is not None:
-                parent = path.rpartition("/")[0]
-                del self._objects[parent][path]
+                parent, _, name = path.rpartition("/")
+                del self._objects[parent][name]
                 self._remove_if_empty(parent)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
@@ -81,6 +82,12 @@ class CountedMemory:
         level = Level([*self._directories.get(prefix, ())], [*self._objects.get(prefix, {}).values()])
         self._listed(len(level.directories) + len(level.objects))
         return level
+
+    def names(self, directory: str) -> tuple[str, ...]:
+        """As of a local folder: most listings are for names alone."""
+        found = tuple(self._objects.get(directory, ()))
+        self._listed(len(found))
+        return found
 
     def absolute(self, path: str) -> str:
         return f"{self.url}/{path}"

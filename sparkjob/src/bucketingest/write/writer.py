@@ -270,7 +270,7 @@ def at_owners(sent: pa.Table, plan: WritePlan) -> pa.Table:
 
 def share_of(task: int, sent: pa.Table) -> list[pa.RecordBatch]:
     """What the shuffle hands to one write task, in its order."""
-    share = sent.filter(pc.field("route") == task)
+    share = sent.filter(pc.equal(sent["route"], task))
     return share.sort_by([(name, "ascending") for name in SHUFFLE_ORDER]).to_batches()
 
 

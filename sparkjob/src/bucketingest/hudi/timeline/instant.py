@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Self
 
@@ -76,6 +76,10 @@ class Instant:
     action: str
     state: State
     completion_time: str | None = None
+    rank: int = field(init=False, repr=False, compare=False)
+    """Orders the states of one instant: requested, inflight, completed."""
+    key: tuple[str, str] = field(init=False, repr=False, compare=False)
+    """Identity on the timeline: request time and completed action (a savepoint shares its commit's time)."""
 
     def __post_init__(self) -> None:
         if (self.completion_time is not None) != (self.state is State.COMPLETED):
@@ -83,6 +87,9 @@ class Instant:
                 f"instant {self.request_time} {self.action}: a completion time belongs to a completed instant only, "
                 f"state is {self.state}, completion time {self.completion_time}"
             )
+        # A commit looks at those of the whole timeline several times.
+        object.__setattr__(self, "rank", _RANK[self.state])
+        object.__setattr__(self, "key", (self.request_time, COMPLETED_ACTION.get(self.action, self.action)))
 
     @property
     def is_completed(self) -> bool:
@@ -115,13 +122,3 @@ class Instant:
         if first in ACTIONS and second in ("requested", "inflight"):
             return cls(request_time, first, State(second.upper()))
         return None
-
-    @property
-    def rank(self) -> int:
-        """Orders the states of one instant: requested, inflight, completed."""
-        return _RANK[self.state]
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Identity on the timeline: request time and completed action (a savepoint shares its commit's time)."""
-        return self.request_time, COMPLETED_ACTION.get(self.action, self.action)

@@ -55,4 +55,4 @@ def next_instant_time(now: datetime, known_times: Iterable[str]) -> str:
 
 def newest_time(times: Iterable[str]) -> str | None:
     """Greatest full instant time; shorter ones (Hudi's bootstrap marks such as 00000000000001) do not count."""
-    return max((time for time in times if len(time) == TIME_LENGTH), default=None)
+    return max([time for time in times if len(time) == TIME_LENGTH], default=None)

@@ -141,8 +141,8 @@ class Journal:
 
     def instants(self) -> list[str]:
         """Request times of the instants that have journal objects, ascending."""
-        directories = self._storage.list_level(f"{self._root}/instants").directories
-        return sorted(path.rpartition("/")[2] for path in directories)
+        root = f"{self._root}/instants"
+        return sorted([path[len(root) + 1 :] for path in self._storage.list_level(root).directories])
 
     def claim(self, instant: str, intent: Intent) -> bool:
         """Claim an instant by the intent of its first micro-batch; False if an attempt has claimed it, even with this
