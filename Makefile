@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys; sys.version_info < (3, 11) and sys.exit(1); print(sys.executable)' 2>/dev/null && break; done)
 $(if $(PYTHON),,$(error Python 3.11 or newer is missing. On Debian or Ubuntu: sudo apt-get install python3 python3-venv))
 
-# CACHE, CONNECTORS, KAFKA_BROKER, APICURIO_REGISTRY, TRINO, DEBEZIUM, DATABASES, HUDI_BUNDLE, SPARK_PROTOBUF, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
+# CACHE, CONNECTORS, KAFKA_BROKER, APICURIO_REGISTRY, TRINO, DEBEZIUM, DATABASES, KERBEROS, HUDI_BUNDLE, SPARK_PROTOBUF, KAFKA_SPARK_3_5, VERSITYGW, ORACLE_VENV: paths in the cache folder
 $(foreach line,$(shell $(PYTHON) tools/devservers/locations.py),$(eval $(line)))
 
 UV_VERSION := 0.13.8
@@ -290,7 +290,7 @@ clean-cache: ## remove downloads and builds from the cache folder
 ##@ Download and build, into ~/.cache/bucketingest
 
 .PHONY: test-deps
-test-deps: java connectors kafka-broker apicurio-registry trino debezium databases versitygw prometheus oracle helm $(CLASS_ARCHIVE) ## all of these that the tests need
+test-deps: java connectors kafka-broker apicurio-registry trino debezium databases kerberos versitygw prometheus oracle helm $(CLASS_ARCHIVE) ## all of these that the tests need
 
 .PHONY: connectors
 connectors: $(CONNECTORS)/.ready ## jars: Kafka source and Avro for PySpark 4.2
@@ -309,6 +309,9 @@ debezium: $(DEBEZIUM)/.ready ## Debezium Server; it runs on Java 25
 
 .PHONY: databases
 databases: $(DATABASES)/.ready ## PostgreSQL and MariaDB, unpacked from Debian's packages, not installed
+
+.PHONY: kerberos
+kerberos: $(KERBEROS)/.ready ## a Kerberos server, unpacked from Debian's packages, not installed
 
 .PHONY: kafka-spark-3.5
 kafka-spark-3.5: $(KAFKA_SPARK_3_5)/.ready ## jars: Kafka source and from_avro for PySpark 3.5 (benchmarks of Hudi's writer)
@@ -397,15 +400,20 @@ $(PROMETHEUS)/.ready:
 	touch $@
 
 # apt-get names the packages that this machine lacks, too; dpkg unpacks them without their start scripts.
-$(DATABASES)/.ready:
+define unpack_packages
 	rm -rf $(@D)
 	mkdir -p $(@D)/all/partial
 	cd $(@D) && apt-get -o APT::Sandbox::User=root -o Debug::NoLocking=1 -o Dir::Cache::archives=$(@D)/all -q -y --download-only \
-	  --no-install-recommends --reinstall install postgresql-15 mariadb-server-core >all/log || { cat all/log >&2; echo \
-	  "PostgreSQL 15 and MariaDB are missing. On Debian 12: sudo apt-get update" >&2; exit 1; }
+	  --no-install-recommends --reinstall install $(1) >all/log || { cat all/log >&2; echo \
+	  "These are missing: $(1). On Debian 12: sudo apt-get update" >&2; exit 1; }
 	cd $(@D) && for package in all/*.deb; do dpkg -x "$$package" .; done
 	rm -rf $(@D)/all
 	touch $@
+endef
+$(DATABASES)/.ready:
+	$(call unpack_packages,postgresql-15 mariadb-server-core)
+$(KERBEROS)/.ready:
+	$(call unpack_packages,krb5-kdc krb5-admin-server libgssapi-krb5-2)
 
 $(ORACLE_VENV)/.ready: requirements/oracle.txt | $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)

@@ -51,6 +51,11 @@ def databases() -> Path:
     return cache_folder() / "databases"
 
 
+def kerberos() -> Path:
+    """Folder of MIT's Kerberos server as Debian packages it, unpacked, with the libraries it needs."""
+    return cache_folder() / "kerberos"
+
+
 def hudi_bundle() -> Path:
     """Apache Hudi's Spark bundle for PySpark 3.5, one jar."""
     return cache_folder() / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
@@ -89,6 +94,7 @@ ENTRIES = {
     "trino": trino,
     "debezium": debezium,
     "databases": databases,
+    "kerberos": kerberos,
     "hudi-bundle": hudi_bundle,
     "spark-protobuf": spark_protobuf,
     "kafka-spark-3.5": kafka_spark_3_5,

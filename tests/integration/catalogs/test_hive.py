@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.catalog.errors import CatalogError, CatalogRefused
-from bucketingest.catalog.hive import HiveConnection
+from bucketingest.catalog.hive.connection import HiveConnection
 from bucketingest.catalog.sync import HudiTarget, drop_table, sync_table
 from bucketingest.catalog.table_state import TableState, hadoop_location
 from bucketingest.exit_codes import ExitCode
+from bucketingest.spec.fields.catalogs import HiveCatalog
 from bucketingest.storage import Storage, open_storage
 from support.catalogs.glue_server import running_glue
 from support.catalogs.lake_run import LakeRun
@@ -46,7 +47,7 @@ def state_of(storage: Storage) -> TableState:
 
 
 def target(metastore: Metastore, name: str, database: str = "default") -> HudiTarget:
-    return HudiTarget("", partial(HiveConnection.open, metastore.uri, database), name, "all")
+    return HudiTarget("", partial(HiveConnection.open, HiveCatalog(uri=metastore.uri, database=database)), name, "all")
 
 
 def test_registered_by_us_is_registered_by_hudis_tool_and_each_leaves_the_others_work_alone(
@@ -100,7 +101,7 @@ def test_changes_reach_the_metastore_and_what_it_refuses_is_said(metastore: Meta
     with pytest.raises(CatalogRefused, match="database nowhere"):
         sync(metastore, storage, "moving", "nowhere")
     with pytest.raises(CatalogError, match="start it, or correct"):
-        HiveConnection.open("thrift://127.0.0.1:1", "default")
+        HiveConnection.open(HiveCatalog(uri="thrift://127.0.0.1:1", database="default"))
     assert str(drop_table(hadoop_location(storage.url), target(metastore, "moving"))).startswith("dropped")
     assert sync(metastore, storage, "moving").startswith("created"), "no data was deleted"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,8 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
 from bucketingest.catalog.errors import CatalogUnavailable
-from bucketingest.catalog.hive import HiveConnection
+from bucketingest.catalog.hive.connection import HiveConnection
+from bucketingest.spec.fields.catalogs import HiveCatalog
 from support.catalogs.tables import SyncedTable
 from support.oracle.environment import OracleEnvironment
 
@@ -54,7 +55,7 @@ class Metastore:
         return f"thrift://127.0.0.1:{self.port}"
 
     def connect(self) -> HiveConnection:
-        return HiveConnection.open(self.uri, "default")
+        return HiveConnection.open(HiveCatalog(uri=self.uri, database="default"))
 
     def hive_sync(self, table: SyncedTable, base: Path, name: str) -> None:
         """Run Hudi's tool on a table."""
@@ -70,23 +71,29 @@ class Metastore:
 
 
 @contextmanager
-def running_metastore(oracle: OracleEnvironment, folder: Path) -> Iterator[Metastore]:
-    """Start it with an empty database in memory; its log is in the folder."""
+def running_metastore(
+    oracle: OracleEnvironment, folder: Path, core: Mapping[str, str] | None = None, flags: Sequence[str] = ()
+) -> Iterator[Metastore]:
+    """Start it with an empty database in memory; its log is in the folder. `core`: settings of Hadoop; `flags`: of the
+    JVM.
+    """
     with ExitStack() as stack:
-        yield _started(oracle, folder, stack)
+        yield _started(oracle, folder, stack, core or {}, flags)
 
 
-def _started(oracle: OracleEnvironment, folder: Path, stack: ExitStack) -> Metastore:
+def _started(
+    oracle: OracleEnvironment, folder: Path, stack: ExitStack, core: Mapping[str, str], flags: Sequence[str]
+) -> Metastore:
     (folder / "warehouse").mkdir(parents=True)
-    settings = {**_SITE, "hive.metastore.warehouse.dir": str(folder / "warehouse")}
-    properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
-    (folder / "hive-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    _write(folder / "hive-site.xml", {**_SITE, "hive.metastore.warehouse.dir": str(folder / "warehouse")})
+    _write(folder / "core-site.xml", core)
     (jars,) = oracle.python.parent.parent.glob("lib/python3*/site-packages/pyspark/jars")
     log = stack.enter_context((folder / "log").open("wb"))
     process = subprocess.Popen(
         [
             "java",
             *_FLAGS,
+            *flags,
             *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
             f"-Dderby.stream.error.file={folder / 'derby.log'}",
             *("-cp", f"{folder}:{jars}/*:{oracle.bundle}"),
@@ -103,17 +110,30 @@ def _started(oracle: OracleEnvironment, folder: Path, stack: ExitStack) -> Metas
     gateway_port = int(process.stdout.readline())
     jvm = JavaGateway(gateway_parameters=GatewayParameters(port=gateway_port, auto_convert=True))
     stack.callback(jvm.close)
-    hive = jvm.jvm.org.apache.hadoop.hive
-    port = hive.metastore.MetaStoreUtils.findFreePort()
-
-    def serve() -> None:
-        with suppress(Py4JError):  # it returns when the JVM ends
-            hive.metastore.HiveMetaStore.startMetaStore(port, None, hive.conf.HiveConf())
-
-    threading.Thread(target=serve, daemon=True).start()
-    metastore = Metastore(port, jvm)
+    metastore = Metastore(serve(jvm, {}), jvm)
     _wait(metastore, process)
     return metastore
+
+
+def serve(jvm: Any, settings: Mapping[str, str]) -> int:
+    """Start one more server over the same database; returns its port. It may not listen yet."""
+    hive = jvm.jvm.org.apache.hadoop.hive
+    port = int(hive.metastore.MetaStoreUtils.findFreePort())
+    conf = hive.conf.HiveConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+
+    def run() -> None:
+        with suppress(Py4JError):  # it returns when the JVM ends
+            hive.metastore.HiveMetaStore.startMetaStore(port, hive.shims.ShimLoader.getHadoopThriftAuthBridge(), conf)
+
+    threading.Thread(target=run, daemon=True).start()
+    return port
+
+
+def _write(file: Path, settings: Mapping[str, str]) -> None:
+    properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
+    file.write_text(f"<configuration>{properties}</configuration>")
 
 
 def _wait(metastore: Metastore, process: subprocess.Popen[bytes]) -> None:

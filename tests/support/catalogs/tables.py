@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bucketingest.catalog.hive import HiveConnection
+from bucketingest.catalog.hive.connection import HiveConnection
 from bucketingest.hudi.table.table import TableDefinition
 from support.tables.local_writer import LocalWriter
 

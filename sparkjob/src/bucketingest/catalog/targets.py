@@ -28,9 +28,9 @@ def _target(entry: HiveCatalog | GlueCatalog | IcebergCatalog, table_name: str, 
 
     def opened() -> CatalogClient:
         if isinstance(entry, HiveCatalog):
-            from bucketingest.catalog.hive import HiveConnection  # noqa: PLC0415
+            from bucketingest.catalog.hive.connection import HiveConnection  # noqa: PLC0415
 
-            return HiveConnection.open(entry.uri, entry.database)
+            return HiveConnection.open(entry)
         from bucketingest.catalog.glue import GlueConnection  # noqa: PLC0415
 
         return GlueConnection.open(entry.region, entry.database, entry.catalog_id)

@@ -10,7 +10,7 @@ import pytest
 
 from bucketingest.catalog.errors import CatalogUnavailable
 from bucketingest.catalog.glue import GlueConnection
-from bucketingest.catalog.hive import HiveConnection
+from bucketingest.catalog.hive.connection import HiveConnection
 from bucketingest.exit_codes import ExitCode
 from support.catalogs.iceberg import IcebergLake
 from support.catalogs.memory import MemoryCatalog

@@ -35,6 +35,61 @@ class _Entry(_Place):
     )
 
 
+_File = Annotated[
+    str,
+    Field(
+        pattern=r"^/.*[^/]$",
+        max_length=512,
+        json_schema_extra={ALLOWED_KEY: "the path of a file, from /"},
+    ),
+]
+
+
+class MetastoreLogin(SpecModel):
+    """A user and a password (SASL PLAIN), as LDAP and custom authentication of Hive 4 ask for."""
+
+    username: str = Field(description="The user.", min_length=1, max_length=256)
+    password_file: _File = Field(
+        description="File with the password, in one line, such as that of a Secret in spec.pod.volumes."
+    )
+
+
+class MetastoreTls(SpecModel):
+    """How TLS is spoken. The certificate of the server and its name are checked always."""
+
+    ca_file: _File | None = Field(
+        default=None,
+        description="File with the certificates to trust, in PEM, such as that of a Secret or ConfigMap in "
+        "spec.pod.volumes. Those of the image, or of the file that SSL_CERT_FILE names, when absent.",
+    )
+    login: MetastoreLogin | None = Field(default=None, description="Log in with a user and a password.")
+
+
+class MetastoreKerberos(SpecModel):
+    """How Kerberos is spoken (SASL GSSAPI). Realms and their servers are those of krb5.conf (KRB5_CONFIG)."""
+
+    service: str = Field(
+        default="hive/_HOST",
+        description="The metastore's principal, as its hive.metastore.kerberos.principal. _HOST is the host in uri. "
+        "Without @REALM, that of krb5.conf.",
+        pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?$",
+        max_length=512,
+        json_schema_extra={ALLOWED_KEY: "SERVICE/HOST or SERVICE/HOST@REALM"},
+    )
+    principal: str | None = Field(
+        default=None,
+        description="Who the job is. The first of the keytab when absent.",
+        pattern=r"^[A-Za-z0-9._/-]+(@[A-Za-z0-9._-]+)?$",
+        max_length=512,
+        json_schema_extra={ALLOWED_KEY: "NAME or NAME@REALM"},
+    )
+    keytab: _File | None = Field(
+        default=None,
+        description="File with the principal's keys, such as that of a Secret in spec.pod.volumes: new tickets come "
+        "from it. The tickets of kinit (KRB5CCNAME) when absent.",
+    )
+
+
 class HiveCatalog(_Entry):
     """A Hive metastore."""
 
@@ -45,6 +100,8 @@ class HiveCatalog(_Entry):
         max_length=1024,
         json_schema_extra={ALLOWED_KEY: "thrift://HOST:PORT, or several of these separated by commas"},
     )
+    tls: MetastoreTls | None = Field(default=None, description="Speak TLS with it; {} is enough.")
+    kerberos: MetastoreKerberos | None = Field(default=None, description="Log in by Kerberos; {} is enough.")
 
 
 class GlueCatalog(_Entry):

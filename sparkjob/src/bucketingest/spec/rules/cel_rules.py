@@ -217,6 +217,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         other_name("hive", "(!has(made.iceberg.uri) || made.iceberg.uri == other.hive.uri)"),
         other_name("glue", "!has(made.iceberg.uri) && !has(other.glue.catalogId)"),
     ),
+    "catalogs.hive": (
+        CelRule(
+            "!has(self.kerberos) || !has(self.tls) || !has(self.tls.login)", "must not have kerberos and tls.login"
+        ),
+    ),
     "services.clean": (CelRule("!has(self.retain) || !has(self.versions)", "must not have both retain and versions"),),
     "source": (one_of(SOURCES),),
     "source.kafka": (one_of(TOPICS),),

@@ -28,6 +28,9 @@ def _catalogs(view: View) -> Iterator[Finding]:
     catalogs = list(mappings(view, "catalogs"))
     for position, catalog in catalogs:
         yield from exactly_one(catalog, ("catalogs", position), CATALOGS)
+        hive = _mapping(catalog.get("hive"))
+        if hive.get("kerberos") is not None and _mapping(hive.get("tls")).get("login") is not None:
+            yield ("catalogs", position, "hive"), "has kerberos and tls.login", "one of them"
         yield from _same_name([each for _, each in catalogs], position, _mapping(catalog.get("iceberg")))
 
 

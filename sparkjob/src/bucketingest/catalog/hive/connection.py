@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self
@@ -13,15 +14,19 @@ from urllib.parse import unquote, urlsplit
 from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TException
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport
+from thrift.transport.TTransport import TTransportException
 
 from bucketingest.catalog.columns import Column
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
+from bucketingest.catalog.hive.gssapi import KerberosFailed
+from bucketingest.catalog.hive.transport import opened
 from bucketingest.catalog.wanted import OUTPUT_FORMAT, SERDE, CatalogPartition, CatalogTable, Values
+from bucketingest.spec.fields.catalogs import HiveCatalog
 
 _TIMEOUT_SECONDS: Final = 60.0
 """For one call. 100 partitions took 3 s on Derby."""
+_MISREAD: Final = (TTransportException.END_OF_FILE, TTransportException.SIZE_LIMIT)
+"""What comes of a client that speaks otherwise than the server."""
 _REFUSALS: Final = (
     ttypes.InvalidOperationException,
     ttypes.InvalidObjectException,
@@ -42,26 +47,25 @@ class HiveConnection:
     value_max: int = 256  # for a longer one it tries its database again and again, and does not answer
 
     @classmethod
-    def open(cls, uris: str, database: str) -> Self:
-        """Connect to the first of the metastores, separated by commas, that answers: a balancer takes a connection when
-        nothing is behind it. Raises CatalogUnavailable.
+    def open(cls, entry: HiveCatalog) -> Self:
+        """Connect to the first of its metastores that answers: a balancer takes a connection when nothing is behind it.
+        Raises CatalogUnavailable.
         """
         problems = []
-        for uri in uris.split(","):
-            place = urlsplit(uri.strip())
-            socket = TSocket(place.hostname, place.port)
-            socket.setTimeout(_TIMEOUT_SECONDS * 1000)
-            transport = TBufferedTransport(socket)
-            client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
-            try:
-                transport.open()
-                with suppress(ttypes.NoSuchObjectException):  # the next call says what is missing
-                    client.get_database(database)
-            except (TException, OSError) as error:
-                transport.close()
-                problems.append(f"{uri}: {_text(error)}")
-            else:
-                return cls(uri, database, client, transport)
+        for uri in map(str.strip, entry.uri.split(",")):
+            place = urlsplit(uri)
+            with ExitStack() as stack:
+                try:
+                    transport = opened(place.hostname or "", place.port or 0, entry, _TIMEOUT_SECONDS)
+                    stack.callback(transport.close)
+                    client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
+                    with suppress(ttypes.NoSuchObjectException):  # the next call says what is missing
+                        client.get_database(entry.database)
+                except (TException, OSError, CatalogUnavailable) as error:
+                    problems.append(f"{uri}: {_text(error)}{_advice(error, entry)}")
+                else:
+                    stack.pop_all()
+                    return cls(uri, entry.database, client, transport)
         raise CatalogUnavailable(f"Hive metastore {'; '.join(problems)}: start it, or correct spec.catalogs")
 
     @property
@@ -194,7 +198,25 @@ class HiveConnection:
 
 
 def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {getattr(error, 'message', None) or error}"
+    if isinstance(error, CatalogUnavailable):
+        return str(error)
+    # Thrift says only that it could not connect, and keeps why.
+    said = error.inner if isinstance(error, TTransportException) and error.inner is not None else error
+    return f"{type(said).__name__}: {getattr(said, 'message', None) or said}"
+
+
+def _advice(error: Exception, entry: HiveCatalog) -> str:
+    if isinstance(error, KerberosFailed) and (asked := entry.kerberos) is not None:
+        who = f"{asked.principal or 'the first principal'} of the keytab {asked.keytab}"
+        who = who if asked.keytab else f"{asked.principal or 'the principal'} of the tickets of kinit"
+        return f": the login was as {who}, to {asked.service}: check them in hive.kerberos, and krb5.conf"
+    cause = error.inner if isinstance(error, TTransportException) else error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return ": trust its authority with hive.tls.caFile, and name the host in uri as the certificate does"
+    misread = isinstance(error, TTransportException) and error.type in _MISREAD
+    if misread or isinstance(cause, ssl.SSLError):
+        return ": hive.tls and hive.kerberos must be as the metastore is set up"
+    return ""
 
 
 def _columns(fields: Any) -> tuple[Column, ...]:

@@ -1,0 +1,1 @@
+"""Hive's metastore: its calls, and how a connection is secured."""
