@@ -6,7 +6,6 @@ import enum
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Self
 
 from bucketingest.hudi.errors import InvalidName
 
@@ -106,9 +105,9 @@ class Instant:
             return f"{self.request_time}.inflight"
         return f"{self.request_time}.{self.action}.{self.state.lower()}"
 
-    @classmethod
+    @staticmethod
     @lru_cache(maxsize=2**17)  # every load of a timeline parses the same names again
-    def try_parse(cls, name: str) -> Self | None:
+    def try_parse(name: str) -> Instant | None:
         """The instant whose file has this name; None for other files in a timeline directory (.crc, history, ...)."""
         match = _FILE_NAME.fullmatch(name)
         if match is None:
@@ -116,9 +115,9 @@ class Instant:
         request_time, completion_time, first, second = match.groups()
         if completion_time is not None:
             completed = second is None and first in ACTIONS
-            return cls(request_time, first, State.COMPLETED, completion_time) if completed else None
+            return Instant(request_time, first, State.COMPLETED, completion_time) if completed else None
         if first == "inflight" and second is None:
-            return cls(request_time, COMMIT, State.INFLIGHT)
+            return Instant(request_time, COMMIT, State.INFLIGHT)
         if first in ACTIONS and second in ("requested", "inflight"):
-            return cls(request_time, first, State(second.upper()))
+            return Instant(request_time, first, State(second.upper()))
         return None

@@ -52,6 +52,8 @@ class Timeline:
         latest: dict[tuple[str, str], Instant] = {}
         for instant in filter(None, map(Instant.try_parse, names)):
             known = latest.setdefault(instant.key, instant)
+            if known is instant:
+                continue
             if known.rank < instant.rank or (known.rank == instant.rank and instant.action == CLEAN):
                 latest[instant.key] = instant
         return cls(tuple(sorted(latest.values(), key=lambda instant: (instant.request_time, instant.action))))

@@ -120,7 +120,7 @@ class InstantWriter:
                 timeline = Timeline.load(self._storage)
                 self._shared.check(timeline)
                 self._shared.fold_in(timeline)
-                instant = self._next_time(timeline.times | {self.after, *self._journal.instants()})
+                instant = self._next_time(timeline.times | {self.after, *self._journal.instants()[-1:]})
                 if not self._journal.claim(instant, self._intent(source_range, self.groups.plan(instant, 1))):
                     continue
                 heartbeat.beat(self._storage, instant)
