@@ -51,10 +51,10 @@ ENTRYPOINT ["/usr/bin/tini", "--", "bucketingest-operator"]
 
 # --------------------------------------------------------------------------------------------------------------------- job
 FROM base AS java
-# Java's package links manual pages into a folder that a small image lacks.
+# libgssapi-krb5-2: Kerberos of Hive metastores. Java's package links manual pages into a folder that a small image lacks.
 RUN mkdir -p /usr/share/man/man1 \
  && apt-get update -q \
- && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openjdk-17-jre-headless procps \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends libgssapi-krb5-2 openjdk-17-jre-headless procps \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
  && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java
 

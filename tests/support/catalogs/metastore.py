@@ -57,6 +57,10 @@ class Metastore:
     def connect(self) -> HiveConnection:
         return HiveConnection.open(HiveCatalog(uri=self.uri, database="default"))
 
+    def serve(self, settings: Mapping[str, str]) -> int:
+        """Start one more server over the same database; its port. It may not listen yet."""
+        return _serve(self.jvm, settings)
+
     def hive_sync(self, table: SyncedTable, base: Path, name: str) -> None:
         """Run Hudi's tool on a table."""
         words = ["--base-path", f"file:{base}", "--database", "default", "--table", name, "--sync-mode", "hms"]
@@ -110,22 +114,21 @@ def _started(
     gateway_port = int(process.stdout.readline())
     jvm = JavaGateway(gateway_parameters=GatewayParameters(port=gateway_port, auto_convert=True))
     stack.callback(jvm.close)
-    metastore = Metastore(serve(jvm, {}), jvm)
+    metastore = Metastore(_serve(jvm, {}), jvm)
     _wait(metastore, process)
     return metastore
 
 
-def serve(jvm: Any, settings: Mapping[str, str]) -> int:
-    """Start one more server over the same database; returns its port. It may not listen yet."""
+def _serve(jvm: Any, settings: Mapping[str, str]) -> int:
     hive = jvm.jvm.org.apache.hadoop.hive
     port = int(hive.metastore.MetaStoreUtils.findFreePort())
-    conf = hive.conf.HiveConf()
+    conf, bridge = hive.conf.HiveConf(), hive.shims.ShimLoader.getHadoopThriftAuthBridge()
     for name, value in settings.items():
         conf.set(name, value)
 
     def run() -> None:
         with suppress(Py4JError):  # it returns when the JVM ends
-            hive.metastore.HiveMetaStore.startMetaStore(port, hive.shims.ShimLoader.getHadoopThriftAuthBridge(), conf)
+            hive.metastore.HiveMetaStore.startMetaStore(port, bridge, conf)
 
     threading.Thread(target=run, daemon=True).start()
     return port

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
 
+from bucketingest.catalog.columns import hive_columns
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
 from bucketingest.catalog.glue import GlueConnection
 from bucketingest.catalog.sync import HudiTarget, drop_table, sync_table
@@ -26,6 +28,7 @@ SCHEMA = pa.schema(
 )
 MORE = pa.schema([*SCHEMA, ("note", pa.string())])
 TABLE = SyncedTable(("region",), "")
+DOC = "bell\x07 no\ufffe\n " + "é😀 ab" * 100
 
 
 @pytest.fixture
@@ -198,3 +201,19 @@ def test_what_passes_by_itself_is_told_from_what_a_person_must_change(raised: Ex
 
     with pytest.raises(kind, match="Glue in eu-west-1, database lake, table orders"):
         GlueConnection("eu-west-1", "lake", Away(), {}).find("orders")
+
+
+def test_limits_are_those_of_glues_model() -> None:
+    model = boto3.client("glue", region_name="eu-west-1").meta.service_model
+    created = model.operation_model("BatchCreatePartition").input_shape.members["PartitionInputList"]
+    updated = model.operation_model("BatchUpdatePartition").input_shape.members["Entries"]
+    connection = GlueConnection.open("eu-west-1", "lake")
+    assert connection.slice_size == created.metadata["max"] == updated.metadata["max"]
+    assert connection.value_max == created.member.members["Values"].member.metadata["max"]
+    comment = model.shape_for("Column").members["Comment"].metadata
+    (column,) = hive_columns({"type": "record", "name": "r", "fields": [{"name": "c", "type": "int", "doc": DOC}]})
+    assert comment["max"] - 4 < len(column.comment.encode()) <= comment["max"]
+    # Java writes a character above U+FFFF as two; for a comment one is as good.
+    assert re.fullmatch(
+        comment["pattern"].replace(r"\uD800\uDC00-\uDBFF\uDFFF", r"\U00010000-\U0010FFFF"), column.comment
+    )

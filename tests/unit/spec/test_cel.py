@@ -13,6 +13,7 @@ from bucketingest.spec.reading.load import parse_object
 
 Node = dict[str, Any]
 
+_LOGIN: Final = {"username": "u", "passwordFile": "/mnt/p"}
 _DURATION: Final = ("1s", "30s", "1m", "2m30s", "1h")
 _NAMES: Final[tuple[list[str], ...]] = (["a"], ["b"], ["a", "b"], ["c"], ["a", "a"], ["_hoodie_x"], [])
 _TOPIC: Final = "s3://lake/{topic}"
@@ -136,6 +137,9 @@ POOLS: Final[Mapping[str, tuple[Any, ...]]] = {
         [{}],
         [{"hive": {"database": "a", "uri": "thrift://h:1"}}],
         [{"hive": {"database": "a", "uri": "thrift://h:1"}, "glue": {"database": "a"}}],
+        [{"hive": {"database": "a", "uri": "thrift://h:1", "kerberos": {}, "tls": {}}}],
+        [{"hive": {"database": "a", "uri": "thrift://h:1", "kerberos": {}, "tls": {"login": _LOGIN}}}],
+        [{"hive": {"database": "a", "uri": "thrift://h:1", "tls": {"login": _LOGIN}}}],
         [{"glue": {"database": "a"}}, {"iceberg": {"type": "glue", "database": "a"}}],
         [{"glue": {"database": "a", "catalogId": "123456789012"}}, {"iceberg": {"type": "glue", "database": "a"}}],
         [

@@ -7,6 +7,7 @@ import pytest
 Find = Callable[[dict[str, Any]], list[str]]
 GLOBAL = {"type": "state", "global": True}
 LAKE = {"database": "lake", "table": "orders"}
+LOGIN = {"username": "ingest", "passwordFile": "/mnt/hive/password"}
 METASTORE = {"uri": "thrift://metastore:9083", "database": "lake"}
 RATE = {"rate": {"rowsPerSecond": 5}}
 
@@ -410,6 +411,11 @@ def test_an_iceberg_table_beside_one_in_glue_of_a_named_account_is_no_clash(prob
             {"spec.catalogs": [{"glue": {"region": "eu-west-1", "database": "lake"}}, {}]},
             "spec.catalogs[1]: has none; allowed: exactly one of hive, glue, iceberg",
             id="an entry that is no catalog",
+        ),
+        pytest.param(
+            {"spec.catalogs": [{"hive": {**METASTORE, "kerberos": {}, "tls": {"login": LOGIN}}}]},
+            "spec.catalogs[0].hive: has kerberos and tls.login; allowed: one of them",
+            id="two logins at a metastore",
         ),
         pytest.param(
             {"spec.catalogs": [{"hive": METASTORE}, {"iceberg": {"type": "hive", **METASTORE}}]},

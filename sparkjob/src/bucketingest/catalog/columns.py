@@ -29,7 +29,11 @@ _HIVE: Final = {
     "local-timestamp-micros": "timestamp",
 }
 _COMMENT_MAX: Final = 255
-"""Characters. Glue takes no more, and a metastore's database 256: with a longer one no table would be made."""
+"""Bytes. Glue takes no more (`CommentString` in botocore's model of glue-2017-03-31 has 255 characters, its developer
+guide 255 bytes), and a metastore's database 256 characters: with a longer one no table would be made.
+"""
+_NOT_IN_GLUE: Final = re.compile("[^\t\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What that model's pattern of a comment excludes."""
 _SPARK: Final = {**_HIVE, "int": "integer", "long": "long"}
 
 
@@ -49,7 +53,8 @@ def hive_columns(schema: AvroSchema) -> tuple[Column, ...]:
 
 def _comment(doc: str | None) -> str:
     """One line, as Glue demands, of a length that both take."""
-    return " ".join((doc or "").split())[:_COMMENT_MAX]
+    line = " ".join(_NOT_IN_GLUE.sub(" ", doc or "").split())
+    return line.encode()[:_COMMENT_MAX].decode(errors="ignore")
 
 
 def spark_json(schema: AvroSchema, last: tuple[str, ...]) -> str:

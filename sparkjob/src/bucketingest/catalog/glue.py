@@ -51,8 +51,11 @@ class GlueConnection:
     _client: Any
     _account: Mapping[str, str]
     slice_size: int = 100
-    """As many as Glue takes in one call."""
+    """As many as Glue takes in one call: `PartitionInputList` and `BatchUpdatePartitionRequestEntryList` in botocore's
+    model of glue-2017-03-31.
+    """
     value_max: int = 1024
+    """`ValueString` there."""
 
     @classmethod
     def open(cls, region: str, database: str, catalog_id: str | None = None) -> Self:

@@ -214,13 +214,13 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
     "audit.against": (CelRule("!self.contains('password=')", "must not have a password: use passwordFrom"),),
     "catalogs": (
         one_of(CATALOGS, each=True),
+        CelRule(
+            "self.all(each, !has(each.hive) || !has(each.hive.kerberos) || !has(each.hive.tls) || "
+            "!has(each.hive.tls.login))",
+            "hive must not have kerberos and tls.login",
+        ),
         other_name("hive", "(!has(made.iceberg.uri) || made.iceberg.uri == other.hive.uri)"),
         other_name("glue", "!has(made.iceberg.uri) && !has(other.glue.catalogId)"),
-    ),
-    "catalogs.hive": (
-        CelRule(
-            "!has(self.kerberos) || !has(self.tls) || !has(self.tls.login)", "must not have kerberos and tls.login"
-        ),
     ),
     "services.clean": (CelRule("!has(self.retain) || !has(self.versions)", "must not have both retain and versions"),),
     "source": (one_of(SOURCES),),
