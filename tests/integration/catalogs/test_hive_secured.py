@@ -36,14 +36,14 @@ def secured(
 @pytest.mark.parametrize("server", ["tls", "kerberos", "private", "password"])
 def test_a_table_is_registered(secured: SecuredMetastore, server: str, tmp_path: Path) -> None:
     table, storage = SyncedTable(("region",), "SinglePartPartitionValueExtractor"), open_storage(str(tmp_path))
-    table.write(tmp_path, regions=tuple(f"ü {n}" for n in range(250)))
+    table.write(tmp_path, regions=tuple(f"ü {n}" for n in range(120)))
     state = TableState.read(storage)
     assert state is not None
     target = HudiTarget("", partial(HiveConnection.open, secured.entry(server)), f"by_{server}", "snapshot")
-    assert str(sync_table(storage, state, target)) == f"created by_{server}; 250 partitions added"
+    assert str(sync_table(storage, state, target)) == f"created by_{server}; 120 partitions added"
     assert str(sync_table(storage, state, target, check=True)) == "nothing to do"
     with closing(secured.open.connect()) as catalog:
-        assert len(registered(catalog, f"by_{server}", tmp_path)["partitions"]) == 250
+        assert len(registered(catalog, f"by_{server}", tmp_path)["partitions"]) == 120
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_table_is_registered(secured: SecuredMetastore, server: str, tmp_path:
         ),
         ("kerberos", {"kerberos": {"principal": "nobody"}}, "the login was as nobody of the keytab"),
         ("kerberos", {"kerberos": {"service": "hive/else"}}, "Server hive/else@LAKE.TEST not found in Kerberos data"),
-        ("kerberos", {"kerberos": {"service": "hive/_HOST@ELSE.TEST"}}, 'Cannot find KDC for realm "ELSE.TEST"'),
+        ("kerberos", {"kerberos": {"service": "hive/_HOST@ELSE.TEST"}}, "Server krbtgt/ELSE.TEST@LAKE.TEST not found"),
         ("password", {"tls": {"login": {"username": "other"}}}, "it refuses the login: Error validating the login"),
     ],
 )
