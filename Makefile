@@ -140,11 +140,11 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/lint-imports
 
 # SEEDS: how many schedules, from FIRST on; SEED: only this one, with all its steps; STATE: tables with a state;
-# GLOBAL: with keys that are in one partition only.
+# GLOBAL: with keys that are in one partition only; MIRROR: of change events of a database.
 .PHONY: simulate
 simulate: $(READY) ## simulate crashes, zombies, faulty storage, other writers: no row lost or doubled (SEEDS=10000, SEED=123)
 	PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m support.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) \
-	  $(if $(FIRST),--first $(FIRST)) $(if $(STATE),--state) $(if $(GLOBAL),--global) $(if $(EVENT),--event "$(EVENT)")
+	  $(if $(FIRST),--first $(FIRST)) $(if $(STATE),--state) $(if $(GLOBAL),--global) $(if $(MIRROR),--mirror) $(if $(EVENT),--event "$(EVENT)")
 
 # CHAINS: how many, from FIRST on, in turns of seven modes and three formats; SEED: only this one, with its log.
 .PHONY: chains

@@ -28,9 +28,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--global", action="store_true", dest="is_global", help="the same, and a key is in one partition only"
     )
+    parser.add_argument("--mirror", action="store_true", help="rows are change events of a database, with truncates")
     parser.add_argument("--event", choices=EVENTS, help="what every schedule is built around")
     options = parser.parse_args(arguments)
-    kind = {"state": options.state or options.is_global, "is_global": options.is_global, "event": options.event}
+    kind = {
+        "state": options.state or options.is_global,
+        "is_global": options.is_global,
+        "mirror": options.mirror,
+        "event": options.event,
+    }
     if options.seed is not None:
         verdict = run_quietly(options.seed, _ALL_STEPS, **kind)
         print(verdict.report)

@@ -140,6 +140,13 @@ def with_services(features: Features, seed: int) -> Features:
     )
 
 
+def of_mirror(features: Features, seed: int) -> Features:
+    """The features, perhaps with table services of the pipeline's own, where nobody else writes, and keys stay."""
+    edits = tuple(edit for edit in features.edits if edit not in {"sql", "deletes", "name"})
+    calm = replace(features, edits=edits, sql_uses_time=False, topic_made_anew=False)
+    return replace(with_services(calm, seed), services=(), visits=0, schedules_without_lock=False)
+
+
 def _draw_edits(rng: random.Random) -> tuple[Edit, ...]:
     edits = [rng.choice(EDITS) for _ in range(rng.choice((1, 1, 2, 4)))]
     renames = [edit for edit in edits if edit in _RARE_EDITS]

@@ -17,10 +17,16 @@ _SEEDS_AT_ONCE = 25
 
 
 def run_all(
-    seeds: range, workers: int, *, state: bool = False, is_global: bool = False, event: Event | None = None
+    seeds: range,
+    workers: int,
+    *,
+    state: bool = False,
+    is_global: bool = False,
+    mirror: bool = False,
+    event: Event | None = None,
 ) -> Iterator[Verdict]:
     """The verdicts, as they come."""
-    run = partial(run_quietly, state=state, is_global=is_global, event=event)
+    run = partial(run_quietly, state=state, is_global=is_global, mirror=mirror, event=event)
     if workers == 1:
         yield from map(run, seeds)
         return
@@ -29,13 +35,19 @@ def run_all(
 
 
 def run_quietly(
-    seed: int, steps_shown: int = 60, *, state: bool = False, is_global: bool = False, event: Event | None = None
+    seed: int,
+    steps_shown: int = 60,
+    *,
+    state: bool = False,
+    is_global: bool = False,
+    mirror: bool = False,
+    event: Event | None = None,
 ) -> Verdict:
     """One schedule, without log output about retries. `state`: its table has an index with a state; `is_global`: and a
-    key is in one partition only.
+    key is in one partition only; `mirror`: its rows are change events of a database.
     """
     _prepare()
-    return run_schedule(seed, steps_shown=steps_shown, state=state, is_global=is_global, event=event)
+    return run_schedule(seed, steps_shown=steps_shown, state=state, is_global=is_global, mirror=mirror, event=event)
 
 
 @cache

@@ -10,8 +10,8 @@ from typing import Final
 
 from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.write.errors import PositionLost, RangeConflict
-from support.simulation.events import Event, arrange, event_of
-from support.simulation.features import draw_features, with_services
+from support.simulation.events import Arranged, Event, arrange, event_of
+from support.simulation.features import draw_features, of_mirror, with_services
 from support.simulation.job.local_faults import LocalFaults
 from support.simulation.job.new_topic import NewTopicProcess
 from support.simulation.job.releases import Releases, compactions_of_two
@@ -24,7 +24,7 @@ from support.simulation.judge.rest import overdue
 from support.simulation.judge.table_checks import Ended, check_end, check_moment
 from support.simulation.lives import Lives
 from support.simulation.outlasting import Outlasting
-from support.simulation.source import DEFINITION, GLOBAL_DEFINITION, STATE_DEFINITIONS, draw_rows
+from support.simulation.source import DEFINITION, GLOBAL_DEFINITION, STATE_DEFINITIONS, draw_events, draw_rows, mirrored
 from support.simulation.store import Objects
 from support.simulation.topic import Topic
 from support.simulation.verdict import COUNTED, PAUSES, Verdict
@@ -55,23 +55,39 @@ _KINDS: Final = {
 
 
 def run_schedule(
-    seed: int, *, steps_shown: int = 60, state: bool = False, is_global: bool = False, event: Event | None = None
+    seed: int,
+    *,
+    steps_shown: int = 60,
+    state: bool = False,
+    is_global: bool = False,
+    mirror: bool = False,
+    event: Event | None = None,
 ) -> Verdict:
     """Run the schedule of a seed in this process and judge it."""
-    return Schedule(seed, state=state, is_global=is_global, event=event).run(steps_shown)
+    return Schedule(seed, state=state, is_global=is_global, mirror=mirror, event=event).run(steps_shown)
 
 
 class Schedule:
     """Processes of the pipeline run, other writers visit, until the input is in the table; then it is judged."""
 
-    def __init__(self, seed: int, *, state: bool = False, is_global: bool = False, event: Event | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        state: bool = False,
+        is_global: bool = False,
+        mirror: bool = False,
+        event: Event | None = None,
+    ) -> None:
         """`state`: the table has an index with a state. Then the deletion of a key that the table does not have is
-        forgotten, as by a compaction.
+        forgotten, as by a compaction. `mirror`: its rows are change events of a database.
         """
         self.seed = seed
-        self._state, self._is_global, self._event = state, is_global, event
+        self._state, self._is_global, self._mirror, self._event = state, is_global, mirror, event
         rng = random.Random(seed)
         features, self._arranged = arrange(with_services(draw_features(rng), seed), event_of(seed, wanted=event), seed)
+        if mirror:  # nobody else writes: what a truncate deletes of theirs is not known
+            features, self._arranged = of_mirror(draw_features(random.Random(seed)), seed), Arranged()
         self._features = features
         self._kind = rng.choice(list(_KINDS))
         chances = _KINDS[self._kind]
@@ -83,11 +99,14 @@ class Schedule:
         )
         if self._arranged.rows:
             rows = draw_rows(rng, self._arranged.rows, growing=True, deletes=self._arranged.deletes)
+        if mirror:
+            rows = draw_events(rng, rng.randint(12, 40))
         self._table = self._objects("sim://table")
         self._world.aims_left, self._world.outlived = features.service_faults, features.outlived
         self._world.on_turn = Releases(seed).turn
         letters = [self._objects(f"sim://letters-{number}") for number in (1, 2)]
         definition = GLOBAL_DEFINITION if is_global else STATE_DEFINITIONS[seed % 2] if state else DEFINITION
+        definition = mirrored(definition) if mirror else definition
         self._around = Surroundings(self._world, self._table, letters, rows, definition)
         self._lives = Lives(rng, self._around, features, self._arranged, is_global=is_global)
         self._kills = features.kills
@@ -100,6 +119,8 @@ class Schedule:
         if self._arranged.reads:
             self._readers = Readers(seed, self._world, self._table, locks=self._lives.locks)
         self._visitors = Visitors(self._world, self._table, features, rng, state=state)
+        if mirror:
+            self._visitors.stay_away()
         self._set_up_event(rng)
         self._extra_restarts = rng.choice((0, 0, 1, 3))
         services_land_at_once = not features.compacts or (
@@ -156,6 +177,7 @@ class Schedule:
             self._counts(),
             self._state,
             self._is_global,
+            self._mirror,
             self._event,
         )
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bucketingest.hudi.table.table import StateRules, TableDefinition
 from bucketingest.write.plan import DELETE_COLUMN
-from support.simulation.spec import Row
+from support.simulation.spec import TRUNCATE, Row
 
 SCHEMA: Final = pa.schema([("id", pa.string()), ("region", pa.string()), ("offset", pa.int64()), ("at", pa.int64())])
 """Key, partition, the row's own offset in the source, and the ordering column."""
@@ -29,6 +29,43 @@ file groups.
 """
 GLOBAL_DEFINITION: Final = replace(DEFINITION, state=StateRules(target_bytes=4096, is_global=True))
 """The same where a key is in one partition only."""
+
+_AGAIN_MAX: Final = 6
+"""So many events come again after a crash of what follows the database."""
+
+
+def mirrored(definition: TableDefinition) -> TableDefinition:
+    """The same table where of two rows of a key the one that comes later counts."""
+    return replace(definition, ordering_field=None)
+
+
+def draw_events(rng: random.Random, count: int) -> list[Row]:
+    """Change events of a database: keys come, change, go and become other keys; tombstones, truncates, and events that
+    come again.
+    """
+    rows: list[Row] = []
+
+    def add(key: str | None, *, deleted: bool = False, **more: bool) -> None:
+        rows.append({"id": key, "offset": len(rows), "at": 0, DELETE_COLUMN: deleted, **more})
+
+    while len(rows) < count:
+        chance, key = rng.random(), f"h{rng.randrange(6)}"
+        if chance < 0.35:
+            add(f"u{len(rows)}")
+        elif chance < 0.65:
+            add(key)
+        elif chance < 0.75:
+            add(key, deleted=True)
+            add(key, deleted=True)  # the tombstone
+        elif chance < 0.87:
+            add(key, deleted=True)
+            add(f"h{rng.randrange(6)}")
+        elif chance < 0.93:
+            add(None, **{TRUNCATE: True})
+        else:
+            for row in rows[-rng.randint(1, _AGAIN_MAX) :]:
+                add(row["id"], deleted=row[DELETE_COLUMN], **({TRUNCATE: True} if TRUNCATE in row else {}))
+    return rows[:count]
 
 
 def draw_rows(rng: random.Random, count: int, *, growing: bool = False, deletes: bool = True) -> list[Row]:

@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 from bucketingest.write.plan import DELETE_COLUMN
 
 Row = dict[str, Any]
+TRUNCATE: Final = "truncate"
+"""Member of a row of the source that is none: all rows before it are deleted."""
 Regions = Literal["key", "other", "time"]
 Deletes = Literal["flag", "third"]
 Edit = Literal["sql", "deletes", "log block", "memory", "dead letters", "name"]

@@ -64,6 +64,8 @@ class Verdict:
     """Whether the table had an index with a state."""
     is_global: bool = False
     """Whether a key was in one partition only."""
+    mirror: bool = False
+    """Whether its rows were change events of a database."""
     event: str | None = None
     """What the schedule was built around, if that was asked for."""
 
@@ -71,6 +73,7 @@ class Verdict:
     def report(self) -> str:
         """For a person: what is wrong, the steps before it, how to reproduce it."""
         kind = " GLOBAL=1" if self.is_global else " STATE=1" if self.state else ""
+        kind += " MIRROR=1" if self.mirror else ""
         kind += f' EVENT="{self.event}"' if self.event else ""
         return "\n".join(
             [

@@ -75,6 +75,11 @@ class Visitors:
         self.late_rollbacks = rollbacks is not None
         self._visits = visits
 
+    def stay_away(self) -> None:
+        """No writer comes."""
+        self._visits = self._services_visits = 0
+        self.late_rollbacks = False
+
     def come_to_rest(self) -> None:
         """No more visits, but services finish scheduled work."""
         self._visits = self._services_visits = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -11,13 +12,14 @@ from bucketingest.storage import StorageError
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.open_table import OpenTable
 from bucketingest.write.plan import WritePlan
+from bucketingest.write.rows.emptied import deletes_of, slices_to_empty
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, SHUFFLE_SCHEMA, pack
 from bucketingest.write.rows.write_status import WriteStatus
 from bucketingest.write.writer import at_owners
 from support.simulation.job.surroundings import Surroundings
 from support.simulation.job.tasks import Routes, Twin, run_task
-from support.simulation.source import as_table
-from support.simulation.spec import JobSpec, Work
+from support.simulation.source import INPUT_SCHEMA, as_table
+from support.simulation.spec import TRUNCATE, JobSpec, Work
 from support.simulation.view import View
 from support.simulation.world import Actor
 
@@ -45,9 +47,9 @@ class Engine:
 
     def write(self, actor: Actor, opened: OpenTable, work: Work, assignment: Assignment) -> list[WriteStatus]:
         """All tasks of a micro-batch, and what they report."""
-        table = as_table(work.rows(self._around.rows))
         self._route("packs", actor)
         plan = self._plan("packs", opened, assignment)
+        table = self._decoded(actor, work, plan)
         packed = at_owners(self._packed(table, plan), plan)
         shares = [
             packed.filter(pc.equal(packed["route"], task)).sort_by([(name, "ascending") for name in SHUFFLE_ORDER])
@@ -61,6 +63,17 @@ class Engine:
             own = self._task(actor, opened, assignment, task, share)
             statuses += twin.statuses if twin and twin.statuses and self._world.rng.random() < 0.5 else own
         return statuses
+
+    def _decoded(self, actor: Actor, work: Work, plan: WritePlan) -> pa.Table:
+        """The rows of a micro-batch; those before a truncate are not read, and what the table has is deleted."""
+        rows = work.rows(self._around.rows)
+        behind = max((at + 1 for at, row in enumerate(rows) if TRUNCATE in row), default=0)
+        table = as_table(rows[behind:])
+        if not behind:
+            return table
+        files = slices_to_empty(self._around.view(actor), plan.instant_time, plan.sequence)
+        gone = pa.Table.from_batches(chain.from_iterable(deletes_of(each, plan) for each in files), plan.schema)
+        return pa.concat_tables([gone.select(INPUT_SCHEMA.names).cast(INPUT_SCHEMA), table])
 
     def _task(
         self, actor: Actor, opened: OpenTable, assignment: Assignment, task: int, share: pa.Table

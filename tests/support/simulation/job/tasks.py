@@ -28,7 +28,7 @@ from bucketingest.write.dead_letters import writer as dead_letter_writer
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted
 from bucketingest.write.instant_look import InstantLook
 from bucketingest.write.plan import WritePlan
-from bucketingest.write.rows import bucket_writer, shuffle
+from bucketingest.write.rows import bucket_writer, emptied, shuffle
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.write_status import WriteStatus, statuses_from_arrow
 from support.simulation.job import releases
@@ -107,6 +107,7 @@ def installed(routes: Routes, world: World) -> Iterator[None]:
             patch.object(placing, "span_length", _span_length),
             patch.object(shuffle, "open_storage", routes.open),
             patch.object(bucket_writer, "open_storage", routes.open),
+            patch.object(emptied, "open_storage", routes.open),
             patch.object(dead_letter_writer, "open_storage", routes.open),
             patch.object(bucket_writer, "ThreadPoolExecutor", Inline),
             patch.object(compaction_commit, "ThreadPoolExecutor", Inline),

@@ -10,7 +10,7 @@ from typing import Any
 from bucketingest.write.plan import DELETE_COLUMN
 from support.simulation.judge.reader import Place
 from support.simulation.source import SCHEMA
-from support.simulation.spec import Assigned, Row, Transform
+from support.simulation.spec import TRUNCATE, Assigned, Row, Transform
 
 _UNPLANNED = Transform()
 
@@ -141,9 +141,11 @@ def _rows(source: Sequence[Row], part: Written, assigned: Assigned) -> list[Row]
 
 
 def _winners(rows: Iterable[Row]) -> dict[Place, Row]:
-    """Of the rows of a place the one with the greatest (ordering value, offset)."""
+    """Of the rows of a place the one with the greatest (ordering value, offset), of those behind a truncate."""
     winners: dict[Place, Row] = {}
     for row in rows:
+        if TRUNCATE in row:
+            winners.clear()
         place = (row["region"], row["id"])
         known = winners.get(place)
         if row["id"] is not None and (known is None or (row["at"], row["offset"]) >= (known["at"], known["offset"])):
