@@ -35,6 +35,8 @@ class Kafka:
     read: list[TopicRange] = field(default_factory=list)
     moments: list[int] = field(default_factory=list)
     missing: bool = False
+    deleted: int = 0
+    """So many of the ENDs are gone."""
     clock: float = 0.0
     waited: list[float] = field(default_factory=list)
     closed: bool = False
@@ -46,6 +48,9 @@ class Kafka:
         if self.missing:
             raise TopicsMissing("there is none", (ENDS,))
         return {ENDS: Topic("id", (0,))}
+
+    def begins(self, topics: Any) -> Offsets:
+        return {(name, 0): self.deleted for name in topics}
 
     def ends(self, topics: Any, *, stable: bool) -> Offsets:
         assert stable
@@ -313,3 +318,23 @@ def _is_whole(counts: list[int], taken: list[Any]) -> bool:
     return all(orders == set(range(1, counts[id_ - 1] + 1)) for id_, orders in seen.items()) and (
         not seen or last == counts[max(seen) - 1]
     )
+
+
+def test_a_look_says_whether_the_transaction_topic_is_debeziums() -> None:
+    kafka = Kafka()
+    assert kafka.whole().look(1) == "shop.transaction can be read; it is empty"
+    kafka.send(ENDS, {"status": "BEGIN", "id": "7:1", "event_count": None, "data_collections": None})
+    for _ in range(transactions.LOOKED_AT - 1):
+        kafka.send(ENDS, None)
+    assert kafka.whole().look(1) == "shop.transaction has Debezium's transaction metadata"
+    kafka.send(ENDS, {"status": "paid", "id": "7"})
+    with pytest.raises(SourceOptionsRefused, match="has no BEGIN or END of Debezium in its 100 newest messages"):
+        kafka.whole().look(1)
+    kafka.deleted = len(kafka.logs[ENDS]) - 2
+    with pytest.raises(SourceOptionsRefused, match="in its 2 newest messages"):
+        kafka.whole().look(1)
+    kafka.missing = True
+    with pytest.raises(SourceUnreachable, match=r"Kafka lacks the topic shop\.transaction"):
+        kafka.whole().look(1)
+    with pytest.raises(SourceOptionsRefused, match="several partitions"):
+        kafka.whole().look(2)
