@@ -19,6 +19,7 @@ from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import (
     CLEAN,
+    CLUSTERING,
     COMMIT,
     COMPACTION,
     DELTA_COMMIT,
@@ -177,10 +178,11 @@ def archive(table: TestTable, *, rollbacks: bool = True, only: str | None = None
 
 
 def _plan(table: TestTable, instant: Instant) -> bytes | None:
-    requested = {COMMIT: COMPACTION, CLEAN: CLEAN}.get(instant.action)
+    requested = {COMMIT: COMPACTION, CLEAN: CLEAN, REPLACE_COMMIT: CLUSTERING}.get(instant.action)
     if requested is None:
         return None
-    return table.storage.get(path_of(Instant(instant.request_time, requested, State.REQUESTED)))
+    path = path_of(Instant(instant.request_time, requested, State.REQUESTED))
+    return table.storage.get(path) if table.storage.exists(path) else None
 
 
 def roll_back_completed(table: TestTable, instant: str, action: str = DELTA_COMMIT) -> None:

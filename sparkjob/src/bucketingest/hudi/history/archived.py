@@ -25,6 +25,7 @@ from bucketingest.hudi.timeline.instant import (
     COMMIT,
     COMPACTION,
     DELTA_COMMIT,
+    REPLACE_COMMIT,
     ROLLBACK,
     WRITE_ACTIONS,
     Instant,
@@ -38,7 +39,7 @@ OPEN_FOR: Final = timedelta(days=1)
 """So long an instant is open: older ones than this before a look were on the timeline then, or archived."""
 LOOKS_BACK: Final = OPEN_FOR + CLOCKS_DIFFER
 """How far before the last look the request of an instant may be that `archived_services` has."""
-_SERVICES: Final = (COMPACTION, COMMIT, ROLLBACK, CLEAN)
+_SERVICES: Final = (COMPACTION, COMMIT, REPLACE_COMMIT, ROLLBACK, CLEAN)
 _FILE_NAME = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet")
 
 
@@ -128,19 +129,19 @@ def with_hidden(storage: Storage, timeline: Timeline) -> Timeline:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedService:
-    """An archived compaction, rollback or clean."""
+    """An archived compaction, replacement, rollback or clean."""
 
     instant: Instant
     plan: bytes
-    """Of its requested file; empty for a rollback."""
+    """Of its requested file; empty for a rollback, and for a replacement that is no clustering."""
     metadata: bytes
     """Of its completed file."""
 
 
 def archived_services(storage: Storage, first: str, since: str) -> Iterator[list[ArchivedService]]:
-    """The archived compactions, rollbacks and cleans that were requested at `first` or later, and completed after
-    `since`, or seem to have up to an hour before it: the clocks of other writers may be behind. Those of one history
-    file at a time: no more are in memory.
+    """The archived compactions, replacements, rollbacks and cleans that were requested at `first` or later, and
+    completed after `since`, or seem to have up to an hour before it: the clocks of other writers may be behind. Those
+    of one history file at a time: no more are in memory.
     """
     oldest, after = max(first, _before(since, OPEN_FOR)), _before(since, CLOCKS_DIFFER)
     columns = ["instantTime", "completionTime", "action", "metadata", "plan"]

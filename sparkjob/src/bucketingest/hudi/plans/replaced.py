@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
 
 from bucketingest.hudi.history.archived import archived_commits
-from bucketingest.hudi.timeline.instant import REPLACE_COMMIT, Instant, State
+from bucketingest.hudi.naming import BaseFileName, split
+from bucketingest.hudi.plans.compaction_plan import CompactionOperation
+from bucketingest.hudi.timeline.instant import CLUSTERING, REPLACE_COMMIT, Instant, State
 from bucketingest.hudi.timeline.ocf import read_record, write_record
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
@@ -102,20 +106,55 @@ def replacing_commit(
 
 def clustered_file_groups(storage: Storage, pending: Instant) -> frozenset[tuple[str, str]]:
     """(partition path, file id) of the groups in the plan of a pending clustering, which older writers request as a
-    replacecommit; none if the requested file has no plan.
-
-    Hudi 1.2.0: HoodieRequestedReplaceMetadata, and its clustering plan's groups of slices. Raises `InvalidTable`.
+    replacecommit; none if the requested file has no plan. Raises `InvalidTable`.
     """
-    path = path_of(Instant(pending.request_time, pending.action, State.REQUESTED))
-    try:
-        data = storage.get(path)
-    except NotFound:
-        return frozenset()
-    if not data:
-        return frozenset()
-    plan = read_record(data, path).get("clusteringPlan") or {}
-    return frozenset(
-        (file_slice["partitionPath"] or "", file_slice["fileId"])
-        for group in plan.get("inputGroups") or ()
+    return frozenset(slice_.group for slice_ in clustered_slices(storage, pending))
+
+
+def in_pending_clusterings(storage: Storage, timeline: Timeline) -> dict[tuple[str, str], str]:
+    """(partition path, file id) of the groups that pending clusterings take -> request time of the clustering. What is
+    written to one of them is lost when the clustering completes. Raises `InvalidTable`.
+    """
+    return {
+        group: instant.request_time
+        for instant in timeline.pending
+        if instant.action in (CLUSTERING, REPLACE_COMMIT)
+        for group in clustered_file_groups(storage, instant)
+    }
+
+
+def clustered_slices(storage: Storage, clustering: Instant) -> tuple[CompactionOperation, ...]:
+    """The file slices that a clustering merges, pending or completed; none if the requested file has no plan, as ours
+    and those of other replacements. Raises `InvalidTable`.
+    """
+    for action in {clustering.action: None, CLUSTERING: None}:
+        path = path_of(Instant(clustering.request_time, action, State.REQUESTED))
+        with suppress(NotFound):
+            return decoded_slices(storage.get(path), path)
+    return ()
+
+
+def decoded_slices(requested: bytes, where: str) -> tuple[CompactionOperation, ...]:
+    """The file slices of a requested file of a clustering, none if it is empty. `where` names the file in the error.
+
+    Hudi 1.2.0: HoodieRequestedReplaceMetadata, and its clustering plan's groups of slices, whose files have their whole
+    paths. Raises `InvalidTable`.
+    """
+    plan = read_record(requested, where).get("clusteringPlan") if requested else None
+    return tuple(
+        _slice(file_slice)
+        for group in (plan or {}).get("inputGroups") or ()
         for file_slice in group.get("slices") or ()
+    )
+
+
+def _slice(record: Mapping[str, Any]) -> CompactionOperation:
+    base_file = split(record.get("dataFilePath") or "")[1]
+    base = BaseFileName.try_parse(base_file)
+    return CompactionOperation(
+        partition_path=record["partitionPath"] or "",
+        file_id=record["fileId"],
+        base_instant="" if base is None else base.instant,
+        base_file=base_file or None,
+        log_files=tuple(split(path)[1] for path in record.get("deltaFilePaths") or ()),
     )

@@ -15,8 +15,13 @@ from typing import Final, Self
 from bucketingest.hudi.history.archived import archived_plan
 from bucketingest.hudi.naming import PARTITION_METADATA_NAME, LogFileName, join
 from bucketingest.hudi.plans.clean_plan import CleanPlan, read_clean_plan
-from bucketingest.hudi.plans.compaction_plan import CompactionPlan, read_compaction_plan
-from bucketingest.hudi.plans.replaced import clustered_groups, replaced_file_groups, replaced_since
+from bucketingest.hudi.plans.compaction_plan import CompactionOperation, CompactionPlan, read_compaction_plan
+from bucketingest.hudi.plans.replaced import (
+    clustered_groups,
+    clustered_slices,
+    replaced_file_groups,
+    replaced_since,
+)
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata, WrittenFile
 from bucketingest.hudi.timeline.instant import (
     CLEAN,
@@ -67,36 +72,62 @@ class Committed:
         return cls(instant.request_time, instant.completion_time or "", lambda: _files(storage, instant))
 
 
-def plans_of(storage: Storage, compactions: Iterable[str]) -> dict[str, CompactionPlan]:
-    """The plans of those of the compactions that merge something, on the timeline or archived."""
-    plans = {compaction: _plan(storage, compaction) for compaction in sorted(compactions)}
-    return {compaction: plan for compaction, plan in plans.items() if plan is not None and plan.operations}
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What a compaction or a clustering merges, at least one file slice."""
+
+    action: str
+    request_time: str
+    before: str
+    """Nobody reads a log file of these slices that completed before this time, unless it is merged: the request of a
+    compaction, whose base file takes its place, and the completion of a clustering, which replaces the file groups.
+    """
+    slices: tuple[CompactionOperation, ...]
+
+    @classmethod
+    def of_compaction(cls, request_time: str, plan: CompactionPlan) -> Self | None:
+        """By its plan; None if it merges nothing."""
+        return cls(COMPACTION, request_time, request_time, plan.operations) if plan.operations else None
+
+    @classmethod
+    def of_clustering(cls, completed: Instant, slices: tuple[CompactionOperation, ...]) -> Self | None:
+        """Of a completed replacement; None if it is no clustering with a plan, as ours have none."""
+        return cls(CLUSTERING, completed.request_time, completed.completion_time or "", slices) if slices else None
+
+    @property
+    def seen(self) -> set[str]:
+        """Request times of instants that the planner saw."""
+        names = (LogFileName.try_parse(name) for each in self.slices for name in each.log_files)
+        return {name.instant for name in names if name is not None}
 
 
-def seen_by(plan: CompactionPlan) -> set[str]:
-    """Request times of instants that a planner saw."""
-    names = (LogFileName.try_parse(name) for operation in plan.operations for name in operation.log_files)
-    return {name.instant for name in names if name is not None}
+def merges_of(storage: Storage, compactions: Iterable[str], replacements: Iterable[Instant]) -> list[Merge]:
+    """What those of the compactions, and of the completed replacements, merge, on the timeline or archived."""
+    plans = ((time, _plan(storage, time)) for time in sorted(compactions))
+    return [
+        *(merge for time, plan in plans if plan is not None and (merge := Merge.of_compaction(time, plan))),
+        *(merge for each in replacements if (merge := Merge.of_clustering(each, clustered_slices(storage, each)))),
+    ]
 
 
-def left_out(plans: Mapping[str, CompactionPlan], instants: Collection[Committed]) -> Iterator[tuple[Committed, str]]:
-    """Instants with a log file that a compaction should merge but does not, each with the name of that compaction.
+def left_out(merges: Iterable[Merge], instants: Collection[Committed]) -> Iterator[tuple[Committed, str]]:
+    """Instants with a log file that a table service should merge but does not, each with the name of that service.
 
     Opens the files of all instants that completed before it and after what its planner saw, however many they are.
     """
-    for compaction, plan in plans.items():
-        late = [instant for instant in instants if instant.completion_time < compaction]
+    for merge in merges:
+        late = [instant for instant in instants if instant.completion_time < merge.before]
         late.sort(key=lambda instant: instant.completion_time, reverse=True)
-        operations = {operation.group: operation for operation in plan.operations}
-        oldest_slice = min(operation.supersedes_from for operation in plan.operations)
-        seen = seen_by(plan)
+        operations = {operation.group: operation for operation in merge.slices}
+        oldest_slice = min(operation.supersedes_from for operation in merge.slices)
+        seen = merge.seen
         newest_seen = next((at for at, each in enumerate(late) if each.request_time in seen), len(late))
         for instant in late[: newest_seen + _DEPTH]:
             completion_time = instant.completion_time
             for file in instant.files() if completion_time >= oldest_slice else ():
                 operation = operations.get((file.partition_path, file.file_id))
                 if operation is not None and operation.loses(file.name, completion_time):
-                    yield instant, f"compaction {compaction}"
+                    yield instant, f"{merge.action} {merge.request_time}"
                     break
 
 
@@ -173,8 +204,9 @@ def came_too_late(storage: Storage, timeline: Timeline, instant: Instant) -> str
     """What overtook an instant that has just been completed, in words; None if nothing did."""
     committed = Committed.of(storage, instant)
     newer = [compaction for compaction in timeline.compactions if compaction > committed.completion_time]
-    for _, compaction in left_out(plans_of(storage, newer), [committed]):
-        return compaction
+    later = [each for each in timeline.replacements if (each.completion_time or "") > committed.completion_time]
+    for _, service in left_out(merges_of(storage, newer, later), [committed]):
+        return service
     cleans = plans_of_cleans(storage, completed_cleans(timeline, instant.request_time))
     for _, clean in swept_away(storage, timeline, cleans, [committed]):
         return clean

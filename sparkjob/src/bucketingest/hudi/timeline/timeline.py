@@ -14,6 +14,7 @@ from bucketingest.hudi.timeline.instant import (
     COMMIT,
     COMPACTION,
     DELTA_COMMIT,
+    REPLACE_COMMIT,
     SAVEPOINT,
     WRITE_ACTIONS,
     Instant,
@@ -90,6 +91,11 @@ class Timeline:
     def compactions(self) -> frozenset[str]:
         """Request times of the compactions, pending and completed; in a merge-on-read table only they are commits."""
         return frozenset(instant.request_time for instant in self.instants if instant.action in (COMPACTION, COMMIT))
+
+    @cached_property
+    def replacements(self) -> frozenset[Instant]:
+        """Completed replacecommits: clusterings, and what else replaces file groups."""
+        return frozenset(instant for instant in self.completed if instant.action == REPLACE_COMMIT)
 
     @cached_property
     def times(self) -> frozenset[str]:

@@ -16,10 +16,10 @@ from bucketingest.hudi.log.blocks import parquet_data_block
 from bucketingest.hudi.merge.merge_rules import merge_rules
 from bucketingest.hudi.naming import BaseFileName, join
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
-from bucketingest.hudi.plans.replaced import clustered_file_groups, replaced_file_groups
+from bucketingest.hudi.plans.replaced import in_pending_clusterings, replaced_file_groups
 from bucketingest.hudi.table.schema import avro_to_arrow
 from bucketingest.hudi.table.table import StateRules
-from bucketingest.hudi.timeline.instant import CLUSTERING, COMPACTION, LOG_COMPACTION, REPLACE_COMMIT
+from bucketingest.hudi.timeline.instant import COMPACTION, LOG_COMPACTION
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.assignment.open_groups import InsertRules
 from bucketingest.index.assignment.plan import AssignmentPlan, digest_of
@@ -195,13 +195,8 @@ class StateGroups:
             return None
 
     def refusal(self, timeline: Timeline, instant: str, entries: Sequence[LedgerEntry]) -> str | None:
-        """Whether a file group is being clustered or is gone, or a key that is new here has another one by now."""
+        """Whether a file group is gone, or a key that is new here has another one by now."""
         statuses = [each for entry in entries for each in entry.statuses if each.file_id]
-        clustered = self._clustered(timeline)
-        for each in statuses:
-            if (name := clustered.get((each.partition_path, each.file_id))) is not None:
-                place = f"{each.file_id} of partition {each.partition_path!r}"
-                return f"file group {place} is in the pending clustering {name}; run it, or roll it back"
         same_plan = self._planned is not None and self._planned.plan.instant == instant
         if same_plan and self._planned_on == self._covered.folded:
             return None
@@ -223,17 +218,9 @@ class StateGroups:
         self._planned = None
         self._covered.loading.met_none()
 
-    def _clustered(self, timeline: Timeline) -> dict[Group, str]:
-        pending = (each for each in timeline.pending if each.action in (CLUSTERING, REPLACE_COMMIT))
-        return {
-            group: instant.request_time
-            for instant in pending
-            for group in clustered_file_groups(self._storage, instant)
-        }
-
     def _taken(self, timeline: Timeline) -> frozenset[Group]:
         """File groups in pending compactions and clusterings: they are rewritten, so they take no new keys."""
-        groups: set[Group] = set(self._clustered(timeline))
+        groups: set[Group] = set(in_pending_clusterings(self._storage, timeline))
         for pending in timeline.pending:
             if pending.action in (COMPACTION, LOG_COMPACTION):
                 plan = read_compaction_plan(self._storage, pending.request_time, pending.action)

@@ -19,16 +19,17 @@ from bucketingest.hudi.history.archived import (
 )
 from bucketingest.hudi.plans.clean_plan import CleanPlan
 from bucketingest.hudi.plans.compaction_plan import CompactionPlan
+from bucketingest.hudi.plans.replaced import decoded_slices
 from bucketingest.hudi.rollback.plan import rolled_back_instants
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import CLEAN, ROLLBACK, Instant
+from bucketingest.hudi.timeline.instant import CLEAN, REPLACE_COMMIT, ROLLBACK, Instant
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.overtaking import (
     Committed,
+    Merge,
     left_out,
-    plans_of,
+    merges_of,
     plans_of_cleans,
-    seen_by,
     swept_away,
 )
 from bucketingest.hudi.timeline.timeline import Timeline
@@ -94,20 +95,23 @@ def look(
     gone = mark_rolled_back(storage, journal, timeline, named)
     unseen = [each for each in cleans if _name(each) not in looked]
     new = timeline.compactions - looked
-    gone |= _audit(storage, journal, timeline, plans_of(storage, new), plans_of_cleans(storage, unseen))
-    seen = {*looked, *new, *map(_name, unseen)}
+    replaced = [each for each in timeline.replacements if each.request_time not in looked]
+    merges = merges_of(storage, new, replaced)
+    gone |= _audit(storage, journal, timeline, merges, plans_of_cleans(storage, unseen))
+    new |= {each.request_time for each in merges}
+    seen = {*looked, *new, *map(_name, unseen), *(each.request_time for each in replaced)}
     for services in archived:
         found = [each for each in services if _name(each.instant) not in seen]
         rollbacks = (each.metadata for each in found if each.instant.action == ROLLBACK)
         named = {time for content in rollbacks for time in rolled_back_instants(content, "history: a rollback")}
         gone |= mark_rolled_back(storage, journal, timeline, named)
-        plans, old_cleans = _plans(found)
-        gone |= _audit(storage, journal, timeline, plans, old_cleans, are_archived=True)
-        new |= plans.keys()
-        seen |= {*plans, *map(_name, old_cleans)}
+        merges, old_cleans = _plans(found)
+        gone |= _audit(storage, journal, timeline, merges, old_cleans, are_archived=True)
+        new |= {each.request_time for each in merges}
+        seen |= {*new, *map(_name, old_cleans)}
     newest = max((each.partition("_")[0] for each in seen), default="")
     oldest = format_time(parse_time(newest) - LOOKS_BACK) if newest else ""
-    on_timeline = timeline.compactions | set(map(_name, cleans))
+    on_timeline = timeline.compactions | {_name(each) for each in (*cleans, *timeline.replacements)}
     kept = {time for time in seen if time >= oldest or time in on_timeline}
     journal.mark_audited(new & kept, looked - kept)
     looked.clear()
@@ -123,45 +127,45 @@ def _name(service: Instant) -> str:
     return f"{service.request_time}_{done}" if done else service.request_time
 
 
-def _plans(services: Iterable[ArchivedService]) -> tuple[dict[str, CompactionPlan], dict[Instant, CleanPlan]]:
-    """Those of compactions that merge something, and of cleans of whole partitions."""
-    plans, cleans = {}, {}
+def _plans(services: Iterable[ArchivedService]) -> tuple[list[Merge], dict[Instant, CleanPlan]]:
+    """What compactions and clusterings merge, and the plans of cleans of whole partitions."""
+    merges: list[Merge | None] = []
+    cleans = {}
     for each in services:
-        where = f"history: plan of {each.instant.request_time}"
-        if each.plan and each.instant.action == CLEAN:
-            cleans[each.instant] = CleanPlan.decode(each.plan, where)
-        elif each.plan and each.instant.action != ROLLBACK:
-            plans[each.instant.request_time] = CompactionPlan.decode(each.plan, where)
-    return (
-        {time: plan for time, plan in plans.items() if plan.operations},
-        {clean: plan for clean, plan in cleans.items() if plan.partitions},
-    )
+        instant, where = each.instant, f"history: plan of {each.instant.request_time}"
+        if each.plan and instant.action == CLEAN:
+            cleans[instant] = CleanPlan.decode(each.plan, where)
+        elif instant.action == REPLACE_COMMIT:
+            merges.append(Merge.of_clustering(instant, decoded_slices(each.plan, where)))
+        elif each.plan and instant.action != ROLLBACK:
+            merges.append(Merge.of_compaction(instant.request_time, CompactionPlan.decode(each.plan, where)))
+    return list(filter(None, merges)), {clean: plan for clean, plan in cleans.items() if plan.partitions}
 
 
 def _audit(
     storage: Storage,
     journal: Journal,
     timeline: Timeline,
-    plans: Mapping[str, CompactionPlan],
+    merges: Collection[Merge],
     cleans: Mapping[Instant, CleanPlan],
     *,
     are_archived: bool = False,
 ) -> set[str]:
-    """The pipeline's instants that a compaction of these plans leaves out, or one of the cleans deletes, now marked as
+    """The pipeline's instants that one of these table services leaves out, or one of the cleans deletes, now marked as
     overtaken.
     """
-    if not plans and not cleans:
+    if not merges and not cleans:
         return set()
     active = {instant.request_time: instant for instant in timeline.completed_commits}
     remembered = {each.request_time: each for each in journal.archived(active)}
-    forgotten = _forgotten(storage, journal.pipeline, plans, cleans if are_archived else (), {*active, *remembered})
+    forgotten = _forgotten(storage, journal.pipeline, merges, cleans if are_archived else (), {*active, *remembered})
     instants = [
         *(Committed.of(storage, instant) for instant in active.values()),
         *remembered.values(),
         *forgotten.values(),
     ]
     overtaken = set()
-    lost = (*left_out(plans, instants), *swept_away(storage, timeline, cleans, instants))
+    lost = (*left_out(merges, instants), *swept_away(storage, timeline, cleans, instants))
     came_again = forgotten.keys() & {instant.request_time for instant, _ in lost}
     came_again -= not_come_again(storage, timeline, journal.pipeline, came_again)
     for instant, by in lost:
@@ -176,11 +180,11 @@ def _audit(
             journal.mark_overtaken(time, by)
             overtaken.add(time)
             log.error(
-                "rows are lost, and ingested again: a compaction left them out, or a clean deleted them", extra=extra
+                "rows are lost, and ingested again: a table service left them out, or a clean deleted them", extra=extra
             )
         else:
             log.error(
-                "rows of another writer are lost: a compaction left them out, or a clean deleted them", extra=extra
+                "rows of another writer are lost: a table service left them out, or a clean deleted them", extra=extra
             )
     return overtaken
 
@@ -188,7 +192,7 @@ def _audit(
 def _forgotten(
     storage: Storage,
     pipeline: str,
-    plans: Mapping[str, CompactionPlan],
+    merges: Collection[Merge],
     cleans: Collection[Instant],
     known: Collection[str],
 ) -> dict[str, Committed]:
@@ -197,8 +201,8 @@ def _forgotten(
 
     Reads the history only if a planner saw nothing that is known: else what it did not see is known, too.
     """
-    newest_seen = {compaction: max(seen_by(plan), default="") for compaction, plan in plans.items()}
-    unknown = {compaction: seen for compaction, seen in newest_seen.items() if seen and seen not in known}
+    newest_seen = {merge.before: max(merge.seen, default="") for merge in merges}
+    unknown = {before: seen for before, seen in newest_seen.items() if seen and seen not in known}
     if not unknown and not cleans:
         return {}
     first = min([*unknown.values(), *(each.request_time for each in cleans)])
