@@ -27,7 +27,6 @@ from typing import Final
 from bucketingest.hudi.errors import InstantExists
 from bucketingest.hudi.history.archived import archived_times
 from bucketingest.hudi.naming import join, version_of
-from bucketingest.hudi.plans.replaced import in_pending_clusterings
 from bucketingest.hudi.rollback.markers import marked_files, start_marker_lists
 from bucketingest.hudi.rollback.rollback import pending_rollback, rollbacks_of
 from bucketingest.hudi.table.partition import ensure_partition_metadata
@@ -270,12 +269,6 @@ class InstantWriter:
         if gone := sorted(written & self._shared.replaced):
             place = f"{gone[0][1]} of partition {gone[0][0]!r}"
             return AbortDecision(f"another writer replaced file group {place} meanwhile")
-        clustered = in_pending_clusterings(self._storage, timeline)
-        if taken := sorted(written & clustered.keys()):
-            place = f"{taken[0][1]} of partition {taken[0][0]!r}"
-            return AbortDecision(
-                f"file group {place} is in the pending clustering {clustered[taken[0]]}; run it, or roll it back"
-            )
         if (why := self.groups.refusal(timeline, instant, entries)) is not None:
             return AbortDecision(why)
         schema = self._shared.schema if instant == self._begun else self._shared.with_columns_of(found)

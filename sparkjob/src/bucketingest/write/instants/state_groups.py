@@ -195,8 +195,13 @@ class StateGroups:
             return None
 
     def refusal(self, timeline: Timeline, instant: str, entries: Sequence[LedgerEntry]) -> str | None:
-        """Whether a file group is gone, or a key that is new here has another one by now."""
+        """Whether a file group is being clustered or is gone, or a key that is new here has another one by now."""
         statuses = [each for entry in entries for each in entry.statuses if each.file_id]
+        clustered = in_pending_clusterings(self._storage, timeline)
+        for each in statuses:
+            if (name := clustered.get((each.partition_path, each.file_id))) is not None:
+                place = f"{each.file_id} of partition {each.partition_path!r}"
+                return f"file group {place} is in the pending clustering {name}; run it, or roll it back"
         same_plan = self._planned is not None and self._planned.plan.instant == instant
         if same_plan and self._planned_on == self._covered.folded:
             return None

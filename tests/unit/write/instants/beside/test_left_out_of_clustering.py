@@ -1,5 +1,5 @@
-"""A clustering of another writer that leaves out rows which readers have seen: nothing is written to a group that it
-takes, and what came between its look and its request is found and ingested again.
+"""A clustering of another writer that leaves out rows which readers have seen: it is found, and the rows are ingested
+again.
 """
 
 from __future__ import annotations
@@ -8,10 +8,8 @@ import pytest
 
 from bucketingest.hudi.table.file_view import load_file_view
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import CLUSTERING, Instant, State
-from bucketingest.hudi.timeline.timeline import path_of
 from bucketingest.write.coordinator_api import StartVerdict
-from bucketingest.write.errors import InstantAborted, PositionLost
+from bucketingest.write.errors import PositionLost
 from bucketingest.write.instants.journal import Journal
 from support.tables.clusterings import complete_clustering, request_clustering
 from support.tables.instants.decided_commits import ALL
@@ -96,20 +94,3 @@ def test_one_that_has_all_rows_is_none(table: TestTable, files: str) -> None:
         complete_clustering(table.storage, time, next_time(table, time), merged)
     attempt.run(*NEXT)
     assert table.attempt().start.verdict is StartVerdict.IN_STEP
-
-
-@pytest.mark.usefixtures("seen")
-@pytest.mark.parametrize("ends", [True, False], ids=["taken back", "completed"])
-def test_nothing_is_committed_into_a_group_of_a_pending_clustering(table: TestTable, ends: bool) -> None:
-    attempt = table.attempt()
-    time, files = next_time(table), files_of(table)
-    request_clustering(table.storage, time, files, files=files)
-    with pytest.raises(InstantAborted, match=f"is in the pending clustering {time}; run it, or roll it back"):
-        attempt.run(*NEXT)
-    if ends:
-        table.storage.delete(path_of(Instant(time, CLUSTERING, State.REQUESTED)))
-    else:
-        complete_clustering(table.storage, time, next_time(table, time), files)
-    again = table.attempt()
-    again.run(*NEXT)
-    assert table.attempt().coordinator.position == NEXT[0]
