@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
+from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.rollback.plan import RollbackPlan
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import DELTA_COMMIT, ROLLBACK
+from bucketingest.hudi.timeline.instant_time import format_time
 from bucketingest.hudi.timeline.timeline import create_requested
 from bucketingest.storage import StorageUnavailable
 from bucketingest.write.coordinator_api import StartVerdict
@@ -176,20 +179,35 @@ def test_a_pipeline_keeps_the_staged_letters_of_a_pipeline_whose_name_starts_wit
     assert table.staged_letters() == [foreign]
 
 
-@pytest.mark.parametrize("forgotten", [False, True])
-def test_letters_that_a_late_task_stages_for_an_instant_that_is_done_are_discarded(
-    table: TestTable, forgotten: bool
-) -> None:
+def test_letters_that_a_late_task_stages_for_an_instant_that_is_done_are_discarded(table: TestTable) -> None:
     """A second attempt of a task: no ledger names its file, so nothing publishes it."""
     table.attempt().run(offsets(0, 2), ROWS)
     (instant,) = table.timeline().completed_commits
-    if forgotten:
-        Journal(table.storage, PIPELINE).forget([instant.request_time])
     late = staged_path(PIPELINE, instant.request_time, "late.parquet")
     table.dead_letters.create(late, b"letters")
     table.attempt()
     assert not table.dead_letters.exists(late)
     assert len(table.published_letters()) == 1
+
+
+def test_those_of_an_instant_that_is_forgotten_are_discarded_when_they_are_a_day_old(table: TestTable) -> None:
+    table.attempt().run(offsets(0, 2), ROWS)
+    hours = {hours: format_time(utc_now() - timedelta(hours=hours)) for hours in (23, 25)}
+    for instant in hours.values():
+        table.dead_letters.create(staged_path(PIPELINE, instant, "late.parquet"), b"letters")
+    table.attempt()
+    assert table.staged_letters() == [staged_path(PIPELINE, hours[23], "late.parquet")]
+
+
+def test_two_tables_whose_pipelines_have_one_name_may_have_one_place_of_dead_letters(table: TestTable) -> None:
+    """As the same resource in two clusters: a start leaves alone what the other has staged."""
+    other = TestTable()
+    other.dead_letters = table.dead_letters
+    with pytest.raises(Crash):
+        table.attempt(dead_letters=CrashingStorage(table.dead_letters, 0, after_effect=False)).run(offsets(0, 2), ROWS)
+    other.attempt().run(offsets(0, 2), ROWS)
+    table.attempt()
+    assert len(table.published_letters()) == 2, "one of each table"
 
 
 def test_letters_staged_for_an_instant_that_is_open_stay(table: TestTable) -> None:

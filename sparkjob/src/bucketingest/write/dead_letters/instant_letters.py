@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 
 from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.history.archived import OPEN_FOR
+from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.storage import Storage, StorageUnavailable
 from bucketingest.write.dead_letters.writer import STAGING_DIRECTORY, discard, publish, staged_instants, withdraw
 from bucketingest.write.instants.journal import Journal
@@ -64,12 +66,17 @@ class InstantLetters:
             discard(letters, self._identity.pipeline, instant)
 
     def discard_staged(self) -> None:
-        """Delete dead letters that late tasks staged for instants that need no work."""
+        """Delete dead letters that late tasks staged for instants that need no work. Those of an instant that the
+        journal does not know may be of another table with this pipeline's name, and are deleted when they are a day
+        old.
+        """
         letters = self._identity.dead_letters
         if letters is None:
             return
+        known, now = self._journal.instants(), self._identity.clock()
         for instant in staged_instants(letters, self._identity.pipeline):
-            if self._journal.is_done(instant) or instant not in self._journal.instants():
+            is_old = instant not in known and now - parse_time(instant) > OPEN_FOR
+            if is_old or self._journal.is_done(instant):
                 discard(letters, self._identity.pipeline, instant)
 
     def withdraw(self, instants: Collection[str]) -> None:
