@@ -1,4 +1,4 @@
-"""Carries out a plan, action by action, up to the first that fails. An action that is repeated has no second effect."""
+"""Carries out a plan, up to a write of the resource that fails. An action that is repeated has no second effect."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
+from itertools import groupby
 from typing import Any, Final
 
 from bucketingest.spec.model import API_GROUP, API_VERSION, KIND
@@ -25,7 +26,6 @@ from bucketingest_operator.decide.plan import (
     DeleteDriver,
     DeleteExecutors,
     DeletePreflight,
-    DeleteRollback,
     EmitEvent,
     RemoveFinalizer,
     StartAttempt,
@@ -42,7 +42,7 @@ from bucketingest_operator.kube.kinds import (
     SERVICES,
     Kind,
 )
-from bucketingest_operator.kube.leaders_api import CreationRefused, LeadersApi, create_all
+from bucketingest_operator.kube.leaders_api import CreationRefused, LeadersApi, create_all, together
 from bucketingest_operator.manifests.attempt_objects import (
     ATTEMPT_LABEL,
     AUDIT_ROLE,
@@ -61,6 +61,8 @@ log = logging.getLogger(__name__)
 
 COMPONENT: Final = "bucketingest-operator"
 _EVENT_MESSAGE_MAX: Final = 1024
+_WRITES: Final = (WriteStatus, AddFinalizer, RemoveFinalizer)
+"""They write the resource: what follows is done only if it is still as it was observed."""
 STUCK_SECONDS: Final = 5
 """What a driver that makes no progress gets to end: it cannot commit."""
 
@@ -90,22 +92,30 @@ class Actor:
         """Whether the API server keeps `status.upgrade`: one whose definition is older drops it."""
 
     async def act(self, resource: Resource, actions: Sequence[Action], wrote: Callable[[Action, Object], None]) -> None:
-        """Carry out actions in order. `wrote` is called with each that wrote to the resource, and with the resource as
-        it is now. Raises NotLeader; Conflict: the resource has changed since it was observed, look again;
-        CreationRefused: a rule of the cluster refuses an object; ApiError: those after it were not tried.
+        """Carry out actions: writes of the resource one by one, and what is between two of them at the same time, since
+        none of it needs another. `wrote` is called with each that wrote to the resource, and with the resource as it is
+        now. Raises NotLeader; Conflict: the resource has changed since it was observed, look again; CreationRefused: a
+        rule of the cluster refuses an object; ApiError: what follows the next write was not tried.
         """
         version = resource.version
-        for action in actions:
-            name = type(action).__name__
-            try:
-                written = await self._do(resource, action, version)
-            except ApiError:
-                self._count(name, "failed")
-                raise
-            self._count(name, "done")
-            if written is not None:
-                version = written["metadata"]["resourceVersion"]
-                wrote(action, written)
+        for are_writes, some in groupby(actions, lambda each: isinstance(each, _WRITES)):
+            if not are_writes:
+                await together(*(self._do_and_count(resource, each, version) for each in some))
+                continue
+            for action in some:
+                written = await self._do_and_count(resource, action, version)
+                if written is not None:
+                    version = written["metadata"]["resourceVersion"]
+                    wrote(action, written)
+
+    async def _do_and_count(self, resource: Resource, action: Action, version: str) -> Object | None:
+        try:
+            written = await self._do(resource, action, version)
+        except ApiError:
+            self._count(type(action).__name__, "failed")
+            raise
+        self._count(type(action).__name__, "done")
+        return written
 
     async def _do(self, resource: Resource, action: Action, version: str) -> Object | None:
         """Carry out one action. Returns the resource if the action wrote it."""
@@ -162,13 +172,7 @@ class Actor:
     async def _remove(
         self,
         resource: Resource,
-        action: DeleteDriver
-        | DeleteExecutors
-        | DeleteAttempt
-        | DeleteRollback
-        | DeleteCompaction
-        | DeletePreflight
-        | DeleteAudit,
+        action: DeleteDriver | DeleteExecutors | DeleteAttempt | DeleteCompaction | DeletePreflight | DeleteAudit,
     ) -> None:
         names, where = Names(resource.name, resource.uid), resource.namespace
         match action:
@@ -176,8 +180,6 @@ class Actor:
                 await self._delete(PODS, where, name, uid, grace=0 if force else STUCK_SECONDS if stuck else None)
             case DeleteExecutors(number):
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
-            case DeleteRollback(number):
-                await self._delete(JOBS, where, names.rollback(number))
             case DeleteCompaction(name, uid) | DeletePreflight(name, uid) | DeleteAudit(name, uid):
                 await self._delete(JOBS, where, name, uid)
             case DeleteAttempt(number):

@@ -40,14 +40,19 @@ def record(seen: Observation, plan: Plan) -> dict[str, Any]:
     shown = without_secrets(seen)
     # The decision for a spec without its secrets: the same, except for the digest of the spec.
     return {
-        "observation": encode_observation(shown),
+        "observation": _encode_observation(shown),
         "plan": encode_plan(plan if shown is seen else reconcile(shown)),
     }
 
 
 def encode_observation(seen: Observation) -> dict[str, Any]:
     """The observation as JSON values, without secrets. `reconcile` decides the same from it."""
-    return _OBSERVATION.dump_python(without_secrets(seen), mode="json", by_alias=True)
+    return _encode_observation(without_secrets(seen))
+
+
+def _encode_observation(shown: Observation) -> dict[str, Any]:
+    content: dict[str, Any] = _OBSERVATION.dump_python(shown, mode="json", by_alias=True)
+    return content
 
 
 def decode_observation(content: Mapping[str, Any]) -> Observation:
@@ -78,7 +83,7 @@ def without_secrets(seen: Observation) -> Observation:
     """
     wanted, good = seen.resource.wanted, seen.last_good
     hidden = None if wanted is None else _hidden(wanted)
-    hidden_good = None if good is None else _hidden(good)
+    hidden_good = good if good is None or (good == wanted and hidden is wanted) else _hidden(good)
     if hidden is wanted and hidden_good is good:
         return seen
     resource = replace(seen.resource, wanted=hidden)

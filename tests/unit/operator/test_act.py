@@ -1,7 +1,9 @@
-"""Carrying out plans: in order, up to the first failure, only as the leader; a repetition has no effect."""
+"""Carrying out plans: what is independent at the same time, only as the leader; a repetition has no effect."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +21,13 @@ from bucketingest_operator.decide.plan import (
     DeleteDriver,
     DeleteExecutors,
     DeletePreflight,
-    DeleteRollback,
     EmitEvent,
     RemoveFinalizer,
     StartAttempt,
     WriteStatus,
 )
 from bucketingest_operator.kube.api import AlreadyExists, ApiError, Conflict, NotFound
+from bucketingest_operator.kube.kinds import Kind
 from bucketingest_operator.kube.leaders_api import CreationRefused, NotLeader
 from bucketingest_operator.manifests.settings import JobSettings, NetworkPolicy
 from bucketingest_operator.resource import FINALIZER
@@ -33,24 +35,96 @@ from support.operator.observations import NAMES, UID, bucket_ingest, input_of
 from support.operator.recorded_actions import COMPACT, EVENT, START, STATUS, WANTED, WORK, Acting, RecordingApi
 
 
-def test_actions_are_carried_out_in_order() -> None:
-    api = RecordingApi()
-    Acting(api).act(STATUS, START, EVENT)
-    assert [each.rpartition(" ")[0] for each in api.calls] == [
-        "replace bucketingests",
-        # at the same time
-        "create configmaps",
-        "apply networkpolicies",
-        "apply serviceaccounts",
-        "apply roles",
-        "create services",
-        # at the same time
-        "create secrets",
-        "apply rolebindings",
-        # last
-        "create pods",
-        "create events",
+class _InRounds(RecordingApi):
+    """Answers no call before all that can begin have begun: what begins between two answers is a round."""
+
+    def __init__(self, **failures: ApiError | list[ApiError]) -> None:
+        super().__init__(**failures)
+        self.rounds: list[set[str]] = []
+        self._asked: list[asyncio.Future[None]] = []
+
+    async def _turn(self, call: str) -> None:
+        if not self._asked:
+            self.rounds.append(set())
+            asyncio.get_running_loop().call_later(0, self._answer, 20)
+        self.rounds[-1].add(call)
+        self._asked.append(future := asyncio.get_running_loop().create_future())
+        await future
+
+    def _answer(self, turns: int) -> None:
+        if turns:  # of the loop, in which tasks go on
+            asyncio.get_running_loop().call_soon(self._answer, turns - 1)
+            return
+        asked, self._asked = self._asked, []
+        for each in asked:
+            each.set_result(None)
+
+    async def create(self, kind: Kind, _namespace: str, body: Any) -> Any:
+        await self._turn(f"create {kind.plural}")
+        return await super().create(kind, _namespace, body)
+
+    async def apply(self, kind: Kind, _namespace: str, name: str, body: Any) -> Any:
+        await self._turn(f"apply {kind.plural}")
+        return await super().apply(kind, _namespace, name, body)
+
+    async def replace(self, kind: Kind, _namespace: str, name: str, body: Any, part: str | None = None) -> Any:
+        await self._turn(f"replace {kind.plural}")
+        return await super().replace(kind, _namespace, name, body, part)
+
+    async def patch(self, kind: Kind, _namespace: str, name: str, body: Any) -> Any:
+        await self._turn(f"patch {kind.plural}")
+        return await super().patch(kind, _namespace, name, body)
+
+    async def delete_all(self, kind: Kind, _namespace: str, labels: str) -> None:
+        await self._turn(f"delete_all {kind.plural}")
+        await super().delete_all(kind, _namespace, labels)
+
+
+def test_a_restart_takes_four_rounds_of_calls_whatever_else_is_done_beside_it() -> None:
+    api = _InRounds()
+    Acting(api).act(STATUS, DeleteExecutors(1), START, EVENT)
+    assert api.rounds == [
+        {"replace bucketingests"},
+        {
+            "delete_all pods",
+            "create configmaps",
+            "apply networkpolicies",
+            "apply serviceaccounts",
+            "apply roles",
+            "create services",
+            "create events",
+        },
+        {"create secrets", "apply rolebindings"},
+        {"create pods"},
     ]
+
+
+def test_the_finalizer_is_removed_after_all_that_was_planned_before_it() -> None:
+    api = _InRounds()
+    Acting(api).act(STATUS, DeleteExecutors(1), RemoveFinalizer(), EVENT)
+    assert api.rounds == [
+        {"replace bucketingests"},
+        {"delete_all pods"},
+        {"patch bucketingests"},
+        {"create events"},
+    ]
+
+
+def test_a_failure_leaves_nothing_undone_beside_it_and_each_is_counted_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    failures = {"delete_all_pods": ApiError("no answer"), "create_pods": ApiError("", code=422, sentence="no pods")}
+    acting = Acting(api := RecordingApi(**failures))
+    with pytest.raises(CreationRefused):
+        acting.act(STATUS, DeleteExecutors(1), START, EVENT)
+    assert sorted(acting.counted[1:]) == [
+        ("DeleteExecutors", "failed"),
+        ("EmitEvent", "done"),
+        ("StartAttempt", "failed"),
+    ]
+    assert any(call.startswith("create events") for call in api.calls)
+    assert "no answer" in next(str(each.__dict__["error"]) for each in caplog.records if "failed too" in each.message)
 
 
 def test_a_status_is_written_only_if_the_resource_has_not_changed() -> None:
@@ -89,7 +163,7 @@ def test_what_was_written_before_a_failure_is_reported() -> None:
     with pytest.raises(ApiError):
         acting.act(STATUS, START, EVENT)
     assert acting.wrote == [("WriteStatus", "2")]
-    assert acting.counted == [("WriteStatus", "done"), ("StartAttempt", "failed")]
+    assert acting.counted == [("WriteStatus", "done"), ("EmitEvent", "done"), ("StartAttempt", "failed")]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +218,6 @@ def test_an_object_that_already_exists_is_no_error(kind: str) -> None:
 
 DELETIONS: Sequence[Action] = (
     DeleteDriver(1, NAMES.driver(1)),
-    DeleteRollback(1),
     DeleteAttempt(1),
 )
 

@@ -23,6 +23,8 @@ _ONLY_A_PERSON: Final = {
 }
 """Exit codes of a rollback after which no start can help. Credentials may be renewed."""
 ROLLING_BACK: Final = "RollingBack"
+_SWEPT_MAX: Final = 4
+"""Old attempts that a pass deletes at the same time. The end of one causes the next pass."""
 ROLLBACK_TRIES: Final = 3
 """How often a rollback Job is created anew that the API server refuses. The next start rolls back too."""
 
@@ -68,7 +70,7 @@ def sweep(work: Pass) -> None:
     }
     # The ConfigMap of the last attempt that committed holds the spec that may have to run again.
     kept = set() if work.draft.upgrade is None else {work.draft.upgrade.attempt}
-    for number in sorted(old - kept - {pod.attempt for pod in work.alive}):
+    for number in sorted(old - kept - {pod.attempt for pod in work.alive})[:_SWEPT_MAX]:
         work.do(DeleteAttempt(number))
 
 

@@ -1,4 +1,4 @@
-"""What a pass decided to do, as plain values that `act` carries out in order."""
+"""What a pass decided to do, as plain values that `act` carries out."""
 
 from __future__ import annotations
 
@@ -83,13 +83,6 @@ class CreateRollback:
 
     number: int
     wanted: BucketIngest
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteRollback:
-    """Delete a rollback Job and its pods."""
-
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +180,6 @@ Action = (
     | DeleteExecutors
     | DeleteAttempt
     | CreateRollback
-    | DeleteRollback
     | CreateCompaction
     | CreateServices
     | DeleteCompaction
@@ -204,7 +196,7 @@ class Plan:
     """What to do now, in this order, and when to look again.
 
     Attributes:
-        actions: Carried out one after the other, up to the first that fails.
+        actions: A write of the resource that fails ends the plan. What is between two of them is independent.
         status: The status after the plan.
         look_again: Longest time to the next pass.
         look_live: The next pass must read pods and Jobs from the API server.

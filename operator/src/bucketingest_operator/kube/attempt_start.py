@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from bucketingest_operator.kube.api import AlreadyExists, NotFound, Object
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, NETWORK_POLICIES, PODS
-from bucketingest_operator.kube.leaders_api import CreationRefused, LeadersApi, create, create_all
+from bucketingest_operator.kube.leaders_api import CreationRefused, LeadersApi, create, create_all, together
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, RPC_PART, UID_LABEL, Manifests
 from bucketingest_operator.manifests.spark_ports import SECRET_BYTES, SECRET_NAME_BYTES
 from bucketingest_operator.observation import AttemptInput
@@ -31,10 +29,10 @@ async def start_attempt(
     """
     made = made_with(secrets.token_hex(SECRET_NAME_BYTES))
     # What nothing else here needs comes at the same time: a busy API server answers each call late.
-    (kept, is_new), *_ = await _together(
+    (kept, is_new), *_ = await together(
         _config_map(api, made, number, attempt_input),
         _network_policy(api, made),
-        create_all(api, [*made.identity(), made.role(), made.service(number)]),
+        *(create_all(api, [each]) for each in (*made.identity(), made.role(), made.service(number))),
     )
     if not is_new:
         if await _exists(api, made, number):
@@ -43,23 +41,11 @@ async def start_attempt(
         kept = await _kept_config_map(api, made, number)
         made = made_with(kept["metadata"]["annotations"][RPC_PART])
     secret = made.rpc_secret(secrets.token_hex(SECRET_BYTES), kept)
-    await _together(
+    await together(
         _create_secret(api, secret, kept) if is_new else create_all(api, [secret]),
         create_all(api, [made.role_binding()]),  # the API server looks for the role that it names
     )
     await create_all(api, [made.driver_pod(number, attempt_input, ended)])
-
-
-async def _together(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Results of all. Waits for all of them also if one fails, so that nothing goes on behind the next pass.
-
-    Raises the first CreationRefused, which a person must read, else the first error.
-    """
-    results = await asyncio.gather(*calls, return_exceptions=True)
-    errors = [each for each in results if isinstance(each, BaseException)]
-    for error in sorted(errors, key=lambda each: not isinstance(each, CreationRefused)):
-        raise error
-    return results
 
 
 async def _config_map(

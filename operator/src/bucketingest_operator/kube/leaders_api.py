@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from bucketingest.errors import BucketIngestError
 from bucketingest_operator.kube.api import AlreadyExists, Api, ApiError, Object
 from bucketingest_operator.kube.kinds import BY_NAME, Kind
+
+log = logging.getLogger(__name__)
 
 
 class NotLeader(BucketIngestError):
@@ -96,3 +100,18 @@ async def create_all(api: LeadersApi, manifests: Sequence[Object]) -> None:
         # An earlier pass made it: names depend on the resource's UID and the attempt.
         with suppress(AlreadyExists):
             await create(api, each)
+
+
+async def together(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Results of all. Waits for all of them also if one fails, so that nothing goes on behind the next pass.
+
+    Raises the first CreationRefused, which a person must read, else the first error; others are logged.
+    """
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    errors = [each for each in results if isinstance(each, BaseException)]
+    errors.sort(key=lambda each: not isinstance(each, CreationRefused))
+    for each in errors[1:]:
+        log.warning("another call of a pass failed too", extra={"error": repr(each)})
+    if errors:
+        raise errors[0]
+    return results

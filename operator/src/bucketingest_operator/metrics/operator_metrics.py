@@ -26,7 +26,6 @@ ACTIONS: Final = (
     plan.DeleteExecutors,
     plan.DeleteAttempt,
     plan.CreateRollback,
-    plan.DeleteRollback,
     plan.EmitEvent,
 )
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

@@ -16,7 +16,6 @@ from bucketingest_operator.decide.plan import (
     CreateRollback,
     DeleteAttempt,
     DeleteDriver,
-    DeleteRollback,
     Plan,
     RemoveFinalizer,
     StartAttempt,
@@ -124,8 +123,6 @@ class FakeCluster(OtherJobs):
                 assert not self.alive(), f"a rollback started while {self.alive()} could run"
                 self.rolled_back.add(number)
                 self.jobs.setdefault(number, RollbackJob(number, JobState.RUNNING))
-            case DeleteRollback(number):
-                self.jobs.pop(number, None)
             case _:
                 self.apply_to_other_jobs(action, self.alive())
 
