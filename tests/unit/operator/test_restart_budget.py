@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Attempt, Condition, Preflight, Status, Trial, UpgradeStatus
 from bucketingest_operator.decide.plan import Action, CreatePreflight, Plan
 from bucketingest_operator.decide.reconcile import reconcile
@@ -306,6 +307,19 @@ def test_neither_a_pipeline_that_is_not_ready_nor_a_suspension_waits() -> None:
     assert "DeleteDriver" in kinds(reconcile(late))
     suspended = after(waiting_observation(), wanted=bucket_ingest({"suspend": True}))
     assert "DeleteDriver" in kinds(reconcile(suspended))
+
+
+@pytest.mark.parametrize("report_before", [report(), None], ids=["silent", "silent since this leader's start"])
+def test_a_driver_that_does_not_answer_waits_for_its_turn(report_before: ProgressReport | None) -> None:
+    """It may work: a slow network, or a slow operator, must not stop the fleet."""
+    seen = replace(waiting_observation(), contact=Contact(report_before, NOW - timedelta(seconds=20)), now=NOW)
+    for _ in range(3):
+        plan = reconcile(seen)
+        assert "DeleteDriver" not in kinds(plan)
+        assert condition(plan, "Ready").reason == "DriverUnreachable"
+        assert condition(plan, "Reconciling").reason == "RestartWaiting"
+        seen = after(seen, status=plan.status)
+    assert "DeleteDriver" in kinds(reconcile(replace(seen, restarts_full=False)))
 
 
 def test_a_stuck_driver_is_stopped_while_its_restart_waits() -> None:

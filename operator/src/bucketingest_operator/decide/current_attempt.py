@@ -158,9 +158,9 @@ def _ended(work: Pass, pod: Driver) -> None:
 
 
 def _must_wait(work: Pass, outcome: str) -> bool:
-    """Whether a driver that works runs on until fewer pipelines restart."""
+    """Whether a driver that works runs on until fewer pipelines restart. One that does not answer may work."""
     ready = work.draft.condition(READY)
-    works = ready is not None and ready.status == "True"
+    works = ready is not None and ready.status != "False"
     return works and work.seen.restarts_full and outcome in PLANNED_RESTARTS
 
 
@@ -262,12 +262,14 @@ def _report_waiting_for(work: Pass, missing: Failure, fresh: Truth, why: str) ->
 
 def _report_health(work: Pass, resource: BucketIngest, fresh: Truth, message: str) -> None:
     contact = work.seen.contact
-    report = contact.report
-    if report is None or report.phase == "starting" or (contact.unreachable_since is None and not has_looked(report)):
+    report, ready = contact.report, work.draft.condition(READY)
+    # A new leader has had no answer of a driver that has worked before.
+    has_worked = report is not None or (ready is not None and ready.status != "False")
+    if contact.unreachable_since is not None and has_worked and (report is None or report.phase != "starting"):
+        work.set_phase("Running", "Unknown", "DriverUnreachable", message, working=False)
+    elif report is None or report.phase == "starting" or not has_looked(report):
         work.look(SOON)
         work.set_phase("Starting", "False", "JobStarting", message, working=True)
-    elif contact.unreachable_since is not None:
-        work.set_phase("Running", "Unknown", "DriverUnreachable", message, working=False)
     elif fresh == "False":
         work.set_phase("Running", "False", "CommitsLate", message, working=False)
     elif (tables := report.tables) is not None and tables.parked and tables.parked + tables.gone >= tables.known:

@@ -1,0 +1,32 @@
+"""Slowness of anything may cost time, and never lets more drivers stop at the same time than `--max-restarts`."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.operator.slow_fleet import SlowFleet, Slowness
+from support.virtual_time import run
+
+LIMIT = 3
+SLOW = {
+    "nothing": Slowness(),
+    "the API server": Slowness(call=2.0, lost=0.05),
+    "its watches": Slowness(watch=5.0),
+    "kubelets": Slowness(kubelet=60.0),
+    "drivers": Slowness(answer=2.0, silent=0.3),
+    "the operator": Slowness(operator=10.0),
+    "everything": Slowness(call=2.0, lost=0.05, watch=5.0, kubelet=60.0, answer=2.0, silent=0.3, operator=10.0),
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("slow", SLOW.values(), ids=SLOW)
+def test_of_a_fleet_that_restarts_no_more_drivers_are_down_at_a_time_whatever_is_slow(
+    slow: Slowness, seed: int
+) -> None:
+    async def restarted() -> SlowFleet:
+        fleet = SlowFleet(slow, seed, pipelines=10, restarts_max=LIMIT)
+        await fleet.restart_all()
+        return fleet
+
+    assert 1 < run(restarted()).down_max <= LIMIT
