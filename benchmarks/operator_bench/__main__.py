@@ -25,6 +25,7 @@ from bucketingest_operator.resource import RESTART_ANNOTATION
 from devcluster.cluster import EmbeddedCluster
 from devcluster.instance import instance
 from operator_bench.cases import Interval, Samples, restart_cases, steady_cases
+from operator_bench.definition import define
 from operator_bench.fleet import Fleet
 
 ROOT = Path(__file__).parents[2]
@@ -49,8 +50,7 @@ def main() -> int:
     cluster.up(with_node=False)
     try:
         os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
-        cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds" / "bucketingests.yaml"))
-        cluster.kubectl("wait", "--for=condition=Established", "crd/bucketingests.bucketingest.dev", "--timeout=30s")
+        define(cluster)
         cases = asyncio.run(_measure(options.resources, options.steady))
     finally:
         cluster.down()

@@ -25,6 +25,7 @@ from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, PODS, 
 from bucketingest_operator.manifests.attempt_objects import MANAGED, UID_LABEL
 from devcluster.cluster import EmbeddedCluster
 from devcluster.instance import instance
+from operator_bench.definition import define
 
 ROOT: Final = Path(__file__).parents[2]
 VALUES: Final = ROOT / "charts" / "bucketingest" / "values.yaml"
@@ -51,8 +52,7 @@ def main() -> int:
     cluster.up(with_node=False)
     try:
         os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
-        cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds" / "bucketingests.yaml"))
-        cluster.kubectl("wait", "--for=condition=Established", "crd/bucketingests.bucketingest.dev", "--timeout=30s")
+        define(cluster)
         cases = asyncio.run(_measure(options.resources, options.large))
     finally:
         cluster.down()
