@@ -123,6 +123,11 @@ test-scaling: $(READY) java connectors kafka-broker versitygw ## executors follo
 test-ipv6: $(READY) java connectors kafka-broker versitygw ## a pipeline on a cluster that has IPv6 addresses alone (minutes)
 	BUCKETINGEST_REQUIRE_CLUSTER=1 BUCKETINGEST_CLUSTER_IPV6=1 $(BIN)/pytest tests/e2e/test_ipv6.py $(PYTEST_ARGS)
 
+.PHONY: test-keda
+test-keda: $(READY) java connectors kafka-broker ## KEDA scales a pipeline by the lag of its group in Kafka (KEDA is built with Go, once)
+	$(DEVCLUSTER) setup --only keda
+	BUCKETINGEST_REQUIRE_CLUSTER=1 BUCKETINGEST_KEDA=1 $(BIN)/pytest tests/integration/operator/test_keda.py $(PYTEST_ARGS)
+
 # The images are built first, if they are not there: an hour where qemu runs their programs.
 .PHONY: test-images
 test-images: $(READY) connectors ## both images of a platform start, and the job's writes a table (PLATFORM=linux/arm64)
@@ -330,7 +335,7 @@ prometheus: $(PROMETHEUS)/.ready ## Prometheus and promtool, unpacked from Debia
 
 .PHONY: helm
 helm: $(READY) ## Helm, built with Go
-	$(DEVCLUSTER) setup --tools
+	$(DEVCLUSTER) setup --only helm
 
 .PHONY: oracle oracle-venv
 oracle: oracle-venv hudi-bundle spark-protobuf ## Hudi's own reader and writer: its bundle, and PySpark 3.5 in its own environment

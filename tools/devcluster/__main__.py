@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from devcluster.binaries import HELM, build, find_tool
+from devcluster.binaries import HELM, KEDA, build, find_tool
 from devcluster.cluster import Cluster, EmbeddedCluster, choose
 from devcluster.errors import ClusterError
 from devcluster.images.project import TARGETS, Image, builder
@@ -23,8 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         cluster = choose(options.instance)
         match options.command:
-            case "setup" if options.tools:
-                build([HELM])
+            case "setup" if options.only is not None:
+                build([each for each in (HELM, KEDA) if each.name == options.only])
             case "setup":
                 embedded.setup(with_node=not options.no_node)
             case "up":
@@ -61,7 +61,8 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=help_text)
         command.add_argument("--no-node", action="store_true", help="a control plane only: enough for the API")
         if name == "setup":
-            command.add_argument("--tools", action="store_true", help="nothing but helm, for which no root is needed")
+            names = [HELM.name, KEDA.name]
+            command.add_argument("--only", choices=names, help="nothing but this, for which no root is needed")
     commands.add_parser("down", help="end the cluster")
     commands.add_parser("status", help="kubeconfig, addresses and nodes; code 1 if the cluster is not up")
     building = commands.add_parser("build-image", help="build images from the Dockerfile")

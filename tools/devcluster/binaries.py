@@ -70,7 +70,12 @@ KUBE: Final = Module(
 )
 REGISTRY: Final = Module("registry", {"registry": "github.com/distribution/distribution/v3/cmd/registry"}, {})
 HELM: Final = Module("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, {})
-MODULES: Final = (KUBE, REGISTRY, HELM)
+KEDA: Final = Module(
+    "keda",
+    {f"keda-{part}": f"github.com/kedacore/keda/v2/cmd/{part}" for part in ("operator", "adapter")},
+    {},
+)
+MODULES: Final = (KUBE, REGISTRY, HELM, KEDA)
 
 
 def program(name: str) -> Path:
@@ -86,6 +91,13 @@ def program(name: str) -> Path:
                 return path
             raise ClusterError(f"{name} is not built yet: `python -m devcluster setup` does it")
     raise ClusterError(f"nothing here builds {name}")
+
+
+def source_of(module: Module, package: str) -> Path:
+    """The folder of another module that this one is built from. Raises ClusterError."""
+    environment = {**os.environ, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
+    command = ["go", "list", "-m", "-f", "{{.Dir}}", package]
+    return Path(run(command, folder=SOURCES / module.name, environment=environment).strip())
 
 
 def find_tool(name: str) -> str:
