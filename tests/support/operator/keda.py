@@ -7,11 +7,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from devcluster.binaries import KEDA, program, source_of
-from devservers.process import ServerProcess, free_ports
+from devservers.process import ServerProcess, answers, free_ports
 from support.cluster.kube import Kube
 from support.operator.certificates import make_certificate
 
 _LOCAL = "127.0.0.1"
+_SECONDS = 120.0
 _METRICS = "v1beta1.external.metrics.k8s.io"
 _AUTOSCALER = {"kind": "ServiceAccount", "name": "horizontal-pod-autoscaler", "namespace": "kube-system"}
 _ANYBODY = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:unauthenticated"}
@@ -27,7 +28,8 @@ def keda(kube: Kube, kubeconfig: Path, namespace: str, host: str, folder: Path) 
     certificates = folder / "certificates"
     certificates.mkdir()
     (certificates / "ca.crt").write_bytes(make_certificate(certificates, _LOCAL))
-    own = {"KUBECONFIG": str(kubeconfig), "POD_NAMESPACE": namespace, "WATCH_NAMESPACE": namespace}
+    places = ("POD_NAMESPACE", "WATCH_NAMESPACE", "KEDA_CLUSTER_OBJECT_NAMESPACE")
+    own = {"KUBECONFIG": str(kubeconfig), **dict.fromkeys(places, namespace)}
     tls = [f"--tls-cert-file={certificates}/tls.crt", f"--tls-private-key-file={certificates}/tls.key"]
     with ExitStack() as stack:
         stack.callback(kube.kubectl, "delete", "apiservice", _METRICS)
@@ -61,6 +63,7 @@ def keda(kube: Kube, kubeconfig: Path, namespace: str, host: str, folder: Path) 
         ]
         for each in processes:
             stack.callback(each.stop)
+        processes[0].wait_until(lambda: answers(f"http://{_LOCAL}:{health}/readyz"), timeout_s=_SECONDS)
         yield processes
 
 
