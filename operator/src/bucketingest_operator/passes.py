@@ -4,7 +4,7 @@ A pass is the operator's only way to do anything for a resource:
 
     observe   the resource, its pods, Jobs and ConfigMaps from the mirrors, and the driver's own report
     decide    `reconcile`, a pure function: from what was observed to a plan (actions, status, when to look again)
-    act       carry out the plan's actions in order; the first that fails ends the pass
+    act       carry out the plan's actions: the status first, then what is independent at the same time
 
 * Nothing is remembered that a decision depends on: `Memory` may be lost at any time, the status is what lasts.
 * An event only says *when* to look: the queue holds each resource once, and hands out namespaces in turn, so that a
