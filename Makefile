@@ -154,8 +154,13 @@ simulate: $(READY) ## simulate crashes, zombies, faulty storage, other writers: 
 # CHAINS: how many, from FIRST on, in turns of seven modes and three formats; SEED: only this one, with its log.
 .PHONY: chains
 chains: $(READY) ## random versions of schemas while rows flow, with crashes: every row compared (CHAINS=1000, SEED=123)
-	PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m support.evolution $(if $(SEED),--seed $(SEED),--chains $(or $(CHAINS),210)) \
+	PYTHONHASHSEED=0 PYTHONPATH=tests:tools $(BIN)/python -m support.evolution $(if $(SEED),--seed $(SEED),--chains $(or $(CHAINS),210)) \
 	  $(if $(FIRST),--first $(FIRST))
+
+.PHONY: chains-real
+chains-real: $(READY) java apicurio-registry oracle ## the same with a real registry, and Hudi's Spark readers and writer (CHAINS=1000, SEED=123)
+	PYTHONHASHSEED=0 PYTHONPATH=tests:tools $(BIN)/python -m support.evolution --real \
+	  $(if $(SEED),--seed $(SEED),--chains $(or $(CHAINS),210)) $(if $(FIRST),--first $(FIRST))
 
 # KILLS: how many faults; SEED repeats those of a run; SOAK_ARGS: see `python -m soak --help`.
 .PHONY: soak

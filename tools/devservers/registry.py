@@ -35,13 +35,17 @@ class SchemaRegistry(CrashableServer):
         """Register a schema as the subject's newest; returns its id. `kind`: AVRO, JSON or PROTOBUF."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
         body = {"schema": text, "schemaType": kind, "references": list(references)}
-        request = urllib.request.Request(
-            f"{self.url}/subjects/{urllib.parse.quote(subject, safe='')}/versions",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
-        )
+        return int(self._ask("POST", f"subjects/{urllib.parse.quote(subject, safe='')}/versions", body)["id"])
+
+    def only_compatible(self, subject: str, mode: str) -> None:
+        """From now on the subject takes no version that is not compatible by Confluent's mode, such as FULL."""
+        self._ask("PUT", f"config/{urllib.parse.quote(subject, safe='')}", {"compatibility": mode})
+
+    def _ask(self, method: str, path: str, body: dict[str, Any]) -> Any:
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/{path}", json.dumps(body).encode(), headers, method=method)
         with urllib.request.urlopen(request, timeout=30) as answer:
-            return int(json.load(answer)["id"])
+            return json.load(answer)
 
     @override
     def start(self) -> Self:

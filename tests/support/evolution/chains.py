@@ -54,7 +54,7 @@ SYMBOLS: Final = ("ON", "OFF", "LOST", "SOLD")
 @dataclass(frozen=True)
 class Field:
     """A field of a version. `shape`: what is around its type; a record has fields of it. `symbols`: how many an enum
-    has.
+    has. `names`: how many its types had so far.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Field:
     inside: tuple[str, ...] = ("x",)
     nullable: bool = False
     symbols: int = 2
+    names: int = 1
 
     def avro(self) -> dict[str, Any]:
         kind: Any = self._avro(self.name)
@@ -89,7 +90,11 @@ class Field:
             kind = self._avro(f"{self.name}_{each}")
             late = {"type": ["null", kind], "default": None}
             fields.append({"name": each, **(late if each.startswith("z") else {"type": kind})})
-        return {"type": "record", "name": f"R_{self.name}", "fields": fields}
+        return {"type": "record", **self._named(f"R_{self.name}"), "fields": fields}
+
+    def _named(self, name: str) -> dict[str, Any]:
+        """The newest name, and those before as aliases."""
+        return {"name": f"{name}_{self.names}", "aliases": [f"{name}_{each}" for each in range(1, self.names)]}
 
     def _avro(self, name: str) -> Any:
         return {
@@ -98,7 +103,7 @@ class Field:
             "micros": {"type": "long", "logicalType": "timestamp-micros"},
             "decimal": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
             "finer": {"type": "bytes", "logicalType": "decimal", "precision": 11, "scale": 4},
-            "enum": {"type": "enum", "name": f"E_{name}", "symbols": list(SYMBOLS[: self.symbols])},
+            "enum": {"type": "enum", **self._named(f"E_{name}"), "symbols": list(SYMBOLS[: self.symbols])},
         }.get(self.kind, self.kind)
 
 
@@ -118,11 +123,13 @@ class Chain:
         first = tuple(_new(draw, format_, name) for name in draw.sample(NAMES, draw.randint(1, 3)))
         chain = cls(mode, format_, draw.random() < _ODD or mode == "NONE", [first])
         for _ in range(draw.randint(2, 7)):
-            chain.versions.append(_next(draw, chain))
+            chain.versions.append(next_version(draw, chain))
         return chain
 
 
 _ODD: Final = 0.15
+_TWICE: Final = 0.03
+_DRAWS_MAX: Final = 30
 
 
 def _new(draw: random.Random, format_: FormatName, name: str, *, nullable: bool | None = None) -> Field:
@@ -133,14 +140,24 @@ def _new(draw: random.Random, format_: FormatName, name: str, *, nullable: bool 
     return Field(name, kind, "plain" if name in _DEFAULT else shape, ("x", "y")[: draw.randint(1, 2)], nullable)
 
 
-_STEPS: Final = {"BACKWARD": "adwrsn", "FORWARD": "aAAdwrsn", "FULL": "aadrw", "NONE": "aAdwrsn"}
+_STEPS: Final = {"BACKWARD": "adwrsnm", "FORWARD": "aAAdwrsn", "FULL": "aadrw", "NONE": "aAdwrsnm"}
 """Of each mode: add a field with a default or without, delete one, another type, a field more inside, another number
-of symbols, nulls or none.
+of symbols, nulls or none, other names of a field's types.
 """
 
 
+def next_version(draw: random.Random, chain: Chain) -> tuple[Field, ...]:
+    """Another version that the mode allows behind the last. Now and then one is registered twice."""
+    version = _next(draw, chain)
+    for _ in range(_DRAWS_MAX):
+        if version not in chain.versions or draw.random() < _TWICE:
+            break
+        version = _next(draw, chain)
+    return version
+
+
 def _next(draw: random.Random, chain: Chain) -> tuple[Field, ...]:
-    """A version that the mode allows behind the last: by the rules of Avro for Avro, of Confluent's registry else."""
+    """By the rules of Avro for Avro, of Confluent's registry else."""
     mode, before = chain.mode.removesuffix("_TRANSITIVE"), chain.versions
     fields = list(before[-1])
     unused = _unused(chain)
@@ -160,6 +177,8 @@ def _next(draw: random.Random, chain: Chain) -> tuple[Field, ...]:
         case "s" if old.kind == "enum":
             fewer = mode == "FORWARD" or (mode == "NONE" and draw.random() < 0.5)
             fields[place] = replace(old, symbols=max(old.symbols - 1, 1) if fewer else min(old.symbols + 1, 4))
+        case "m" if chain.format == "avro" and (old.kind == "enum" or old.shape in {"record", "array"}):
+            fields[place] = replace(old, names=old.names + 1)
         case "n" if fields and not old.has_default:
             fields[place] = replace(old, nullable=mode == "BACKWARD" or (mode == "NONE" and draw.random() < 0.5))
     if draw.random() < 0.2:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
@@ -28,7 +29,7 @@ from bucketingest.decode.protobuf.registered import RegisteredProtobufDecoder
 from bucketingest.decode.protobuf.registered import columns_text as columns_of_protobuf
 from bucketingest.decode.registered.wire_format import RegisteredDecoder, WriterSchema
 from support.decoding.registered_avro import encoded
-from support.evolution.chains import NAMES, SYMBOLS, Field, FormatName
+from support.evolution.chains import NAMES, SYMBOLS, Field, FormatName, Mode
 
 Version = Sequence[Field]
 
@@ -38,8 +39,8 @@ class MessageFormat(Protocol):
 
     name: ClassVar[FormatName]
 
-    def registered(self, version: Version) -> str:
-        """Of a version, as a producer registers it."""
+    def registered(self, version: Version, mode: Mode = "NONE", gone: Collection[str] = ()) -> str:
+        """Of a version, as a producer registers it in a subject with the mode. `gone`: names of fields of before."""
 
     def text(self, version: Version) -> str:
         """Of a version, as the driver sends it to tasks."""
@@ -57,7 +58,7 @@ class MessageFormat(Protocol):
 class Avro:
     name: ClassVar[FormatName] = "avro"
 
-    def registered(self, version: Version) -> str:
+    def registered(self, version: Version, mode: Mode = "NONE", gone: Collection[str] = ()) -> str:
         return json.dumps(avro_schema(version))
 
     def text(self, version: Version) -> str:
@@ -81,9 +82,11 @@ def avro_schema(version: Version) -> dict[str, Any]:
 class Json:
     name: ClassVar[FormatName] = "json"
 
-    def registered(self, version: Version) -> str:
-        properties = {"id": {"type": "string"}, **{each.name: _json_type(each) for each in version}}
-        return json.dumps({"type": "object", "properties": properties})
+    def registered(self, version: Version, mode: Mode = "NONE", gone: Collection[str] = ()) -> str:
+        """A registry takes further properties if the old schema has no others, or if only the new one is to be read."""
+        is_closed = mode.startswith("BACKWARD")
+        properties = {"id": {"type": "string"}, **{each.name: _json_type(each, is_closed) for each in version}}
+        return json.dumps(_json_object(properties, is_closed))
 
     def text(self, version: Version) -> str:
         return with_references(self.registered(version), {})
@@ -99,11 +102,16 @@ class Json:
         return RegisteredJsonDecoder(_columns(reader), writers, 0, reader)
 
 
-def _json_type(field: Field) -> dict[str, Any]:
+def _json_object(properties: dict[str, Any], is_closed: bool) -> dict[str, Any]:
+    closed = {"additionalProperties": False} if is_closed else {}
+    return {"type": "object", "properties": properties, **closed}
+
+
+def _json_type(field: Field, is_closed: bool) -> dict[str, Any]:
     name = {"long": "integer", "double": "number"}.get(field.kind, field.kind)
     kind: dict[str, Any] = {"type": name}
     if field.shape in {"record", "array"}:
-        kind = {"type": "object", "properties": dict.fromkeys(field.inside, kind)}
+        kind = _json_object(dict.fromkeys(field.inside, kind), is_closed)
     if field.shape == "array":
         kind = {"type": "array", "items": kind}
     if field.shape == "map":
@@ -123,8 +131,8 @@ PROTOBUF_KINDS: Final = {
 class Protobuf:
     name: ClassVar[FormatName] = "protobuf"
 
-    def registered(self, version: Version) -> str:
-        return _proto(version)
+    def registered(self, version: Version, mode: Mode = "NONE", gone: Collection[str] = ()) -> str:
+        return _proto(version, sorted(gone))
 
     def text(self, version: Version) -> str:
         return _compiled(tuple(version))
@@ -152,9 +160,15 @@ def _columns(reader: str) -> pa.Schema:
 
 @lru_cache(64)
 def _compiled(version: tuple[Field, ...]) -> str:
-    """As the product compiles it, but in this process: another one takes half as long to start as a chain takes."""
-    with patch.object(subprocess, "run", _protoc):
+    with protoc_in_this_process():
         return compiled(_proto(version), {})
+
+
+@contextmanager
+def protoc_in_this_process() -> Iterator[None]:
+    """The product compiles as always, but here: another process takes half as long to start as a chain takes."""
+    with patch.object(subprocess, "run", _protoc):
+        yield
 
 
 def _protoc(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[bytes]:
@@ -163,10 +177,10 @@ def _protoc(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[
     return subprocess.CompletedProcess(command, code, b"", b"")
 
 
-def _proto(version: Version) -> str:
+def _proto(version: Version, gone: Sequence[str] = ()) -> str:
     fields, records = [], []
     for each in version:
-        number = 2 + NAMES.index(each.name)  # a name keeps its number
+        number = _number(each.name)
         kind = PROTOBUF_KINDS.get(each.kind, each.kind)
         if each.shape in {"record", "array"}:
             inside = " ".join(f"optional {kind} {name} = {at};" for at, name in enumerate(each.inside, 1))
@@ -180,10 +194,16 @@ def _proto(version: Version) -> str:
         fields.append(f"{label} {kind} {each.name} = {number};")
     symbols = SYMBOLS[: max((each.symbols for each in version), default=1)]
     switch = f"enum Switch {{ {' '.join(f'{name} = {at};' for at, name in enumerate(symbols))} }}"
-    order = f"message Order {{ optional string id = 1; {' '.join(fields)} }}"
+    reserved = "".join(f'reserved {_number(each)}; reserved "{each}"; ' for each in gone)
+    order = f"message Order {{ {reserved}optional string id = 1; {' '.join(fields)} }}"
     messages = f"{order} {' '.join(records)}"
     time = 'import "google/protobuf/timestamp.proto";' if PROTOBUF_KINDS["time"] in messages else ""
     return f'syntax = "proto3"; {time} {messages} {switch}'
+
+
+def _number(name: str) -> int:
+    """A name keeps its number."""
+    return 2 + NAMES.index(name)
 
 
 FORMATS: Final[dict[FormatName, MessageFormat]] = {each.name: each for each in (Avro(), Json(), Protobuf())}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Final, cast
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from bucketingest.decode.avro.column_types import columns_of
 from bucketingest.decode.avro.schema import read_reader
 from bucketingest.decode.registered.wire_format import WriterSchema
 from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.hudi.timeline.instant import DELTA_COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import interface, object_names
 from bucketingest.stream.growth import Growth
@@ -28,9 +29,12 @@ from bucketingest.write.errors import ColumnsChanged, ConflictingAttempt, Instan
 from bucketingest.write.instants.commit_content import read_as_of
 from bucketingest.write.instants.source_range import SourceRange
 from bucketingest.write.rows import bucket_writer, shuffle
-from support.evolution.chains import Chain, Field, FormatName
-from support.evolution.expected import Expected, same
+from support.evolution.chains import Chain, Field, FormatName, next_version
+from support.evolution.expected import Expected
 from support.evolution.formats import FORMATS, MessageFormat
+from support.evolution.hudis_writer import HudisWriter
+from support.evolution.reads import Reads, same_rows
+from support.evolution.registries import InMemory, Registry
 from support.evolution.rows import random_row
 from support.oracle import hudi_rs
 from support.storage.crashing_storage import Crash, CrashingStorage
@@ -40,9 +44,14 @@ from support.tables.other_writers import add_column
 from support.tables.services.compactions import compact
 
 DEFINITION = TableDefinition("chain", ("id",), buckets=1)
+COMMITS_MAX: Final = 2
+"""With so many a new version is visible."""
 _REOPENED_MAX = 20
+_TRIES_MAX: Final = 40
 _CHANGES_MAX = 120
 """A process dies at a change of the table before this one, or at none."""
+HUDI_WORKS: Final = 0.02
+HUDI_COMPACTS: Final = 0.4
 Message = tuple[int, Sequence[Field], dict[str, Any]]
 
 
@@ -72,6 +81,14 @@ class Played:
     kills: int = 0
     growths: int = 0
     compactions: int = 0
+    versions: int = 0
+    """That the registry took."""
+    commits: int = 0
+    """The most that it took until a new version was visible."""
+    beside: int = 0
+    """What Hudi's own writer did."""
+    reads: Reads | None = None
+    """What the table must show at the end."""
 
 
 @dataclass
@@ -82,11 +99,15 @@ class Process:
     table: FiledStorage
     chain: Chain
     draw: random.Random
+    registry: Registry
+    hudi: HudisWriter | None = None
     expected: Expected = field(init=False)
-    registered: int = 1
+    versions: list[tuple[int, Sequence[Field]]] = field(default_factory=list)
+    """That the registry took, with their ids."""
+    is_new: bool = True
+    """Whether no message of the newest is sent yet."""
     others: int = 0
     columns: ColumnsSchema = field(default_factory=ColumnsSchema)
-    ids: set[int] = field(default_factory=set)
     played: Played = field(default_factory=Played)
     storage: _Mortal = field(init=False)
     """The table as the process changes it, until it dies."""
@@ -104,6 +125,7 @@ class Process:
 
     def __post_init__(self) -> None:
         self.expected = Expected(self.chain.format)
+        assert self.register(0), "there is no version that it could be compatible with"
         self.start()
 
     @property
@@ -113,7 +135,8 @@ class Process:
     def start(self) -> None:
         """A process starts, and dies sooner or later; the last one's micro-batch may be written, by a start too."""
         while True:
-            self.columns, self.ids = ColumnsSchema(), set()
+            self.columns = ColumnsSchema()
+            self.registry.starts()
             dies_at = self.draw.randrange(_CHANGES_MAX) if self.draw.random() < 0.6 else sys.maxsize
             self.storage = _Mortal(self.table, dies_at)
             try:
@@ -124,8 +147,8 @@ class Process:
                 return
 
     def _start(self) -> None:
-        newest = self.chain.versions[self.registered - 1]
-        self.columns.text = read_as_of(self.storage, PIPELINE) or self.format.reader(newest)
+        _, newest = self.versions[-1]
+        self.columns.text = read_as_of(self.storage, PIPELINE) or self.registry.columns()
         if self.sent is not None and self.columns.text != self.text:
             self.expected.takes_columns(self.sent)
             self.text = self.columns.text
@@ -143,13 +166,39 @@ class Process:
             self.played.kills += 1
             self.start()
 
+    def register(self, place: int) -> bool:
+        """A producer has a version, or another one if the registry does not take it; whether it takes any. The next
+        micro-batch has messages of it.
+        """
+        version = self.chain.versions[place]
+        draw = random.Random(f"{place} {self.chain}")
+        for _ in range(_TRIES_MAX):
+            schema_id = self.registry.register(version)
+            if schema_id is not None:
+                self.versions.append((schema_id, version))
+                self.is_new = True
+                self.played.versions += 1
+                return True
+            taken = replace(self.chain, versions=[tuple(each) for _, each in self.versions])
+            version = next_version(draw, taken)
+        return False
+
     def micro_batch(self, *, dies: bool) -> None:
-        """Messages of random versions: rows, dead letters, nothing else."""
+        """Messages of random versions, the first of one that is new: rows, dead letters, nothing else. That they are
+        visible after so many commits is the bar.
+        """
+        before = self._commits()
         self.sent, self._sent_as = [self._message() for _ in range(self.draw.randint(1, 6))], self._number()
         while self.sent is not None:
             self.survived(partial(self._write_sent, dies=dies))
             dies = False
         self.check()
+        took = self._commits() - before
+        assert 1 <= took <= COMMITS_MAX, f"it took {took} commits until messages of all versions were visible"
+        self.played.commits = max(self.played.commits, took)
+
+    def _commits(self) -> int:
+        return sum(each.action == DELTA_COMMIT for each in Timeline.load(self.table).completed_commits)
 
     def _write_sent(self, *, dies: bool) -> None:
         assert self.sent is not None, "there are messages"
@@ -161,37 +210,34 @@ class Process:
     def _is_written(self, refused: list[int]) -> None:
         assert self.sent is not None, "there are messages"
         self.text = self.columns.text
-        newest = Timeline.load(self.table).completed_commits[-1]
-        assert newest.completion_time is not None, "it is completed"
         keys = {row["id"] for at, (_, _, row) in enumerate(self.sent) if at not in refused}
-        self.commits.append((newest.completion_time, keys))
+        self.commits.append((self._newest(), keys))
         self.played.messages += len(self.sent)
         self.played.letters += len(refused)
         self.played.refused |= self.expected.refused
         self.sent = None
 
+    def _newest(self) -> str:
+        newest = Timeline.load(self.table).completed_commits[-1]
+        assert newest.completion_time is not None, "it is completed"
+        return newest.completion_time
+
     def check(self) -> None:
         """hudi-rs and the command `query` show what is expected: in one commit, so also what a new version has."""
         rows = self.expected.rows
-        self._same(hudi_rs.snapshot(self.path), rows)
+        same_rows(hudi_rs.snapshot(self.path), rows)
         if self.merged is not None and (self.is_merged or self.draw.random() < 0.2):
             self.is_merged = False
-            self._same(hudi_rs.read_optimized(self.path), self.merged)
-        at = self.draw.randrange(len(self.commits)) if self.commits else 0
-        changed = {key for _, keys in self.commits[at + 1 :] for key in keys}
+            same_rows(hudi_rs.read_optimized(self.path), self.merged)
+        since, changed = self._changed()
         if changed:
-            found = hudi_rs.incremental(self.path, self.commits[at][0])
-            self._same(found, {key: rows[key] for key in changed})
+            same_rows(hudi_rs.incremental(self.path, since), changed)
 
-    def _same(self, table: pa.Table, rows: Mapping[str, dict[str, Any]]) -> None:
-        found = {row["id"]: row for row in table.to_pylist()}
-        assert found.keys() == rows.keys()
-        assert table.num_rows == len(found)
-        for key, row in rows.items():
-            values = {
-                name: each for name, each in found[key].items() if name != "id" and not name.startswith("_hoodie")
-            }
-            assert same(values, row), f"{key}: {values}, not {row}"
+    def _changed(self) -> tuple[str, dict[str, dict[str, Any]]]:
+        """The time of some commit, and the rows that those after it changed."""
+        at = self.draw.randrange(len(self.commits)) if self.commits else 0
+        keys = {key for _, keys in self.commits[at + 1 :] for key in keys}
+        return self.commits[at][0] if keys else "", {key: self.expected.rows[key] for key in keys}
 
     def another_writer_adds_a_column(self) -> None:
         def timeline() -> Timeline:
@@ -212,18 +258,46 @@ class Process:
         self.merged, self.is_merged = dict(self.expected.rows), True
         self.played.compactions += 1
 
+    def hudi_works(self) -> None:
+        """Hudi's own writer has its turn: it writes rows again under new keys, or compacts."""
+        if self.hudi is None or not self.expected.rows:
+            return
+        if self.hudi.draw.random() < HUDI_COMPACTS:
+            planned = self.hudi.compact(self.path)
+            self.is_merged = planned > self._newest()
+            if planned:  # it may be a plan of before, whose process died
+                self.merged = dict(self.expected.rows) if self.is_merged else None
+        else:
+            copied = self.hudi.upsert(self.path, sorted(self.expected.rows))
+            self.expected.rows |= {key: self.expected.rows[old] for key, old in copied.items()}
+            self.table.look()
+            self.commits.append((self._newest(), set(copied)))
+        self.table.look()
+        self.played.beside += 1
+        self.check()
+
     def ended(self) -> Played:
         """All of it is merged and read by each reader; and the bar: of what a registry calls compatible no message is
         a dead letter, but for a number that its column would round.
         """
         self.survived(self.compact)
         self.check()
-        self._same(hudi_rs.by_datafusion(self.path), self.expected.rows)
+        same_rows(hudi_rs.by_datafusion(self.path), self.expected.rows)
+        self.played.reads = self._last_reads()
         if not self.chain.odd:
             assert not self.played.refused, f"versions {self.played.refused} are dead letters"
             assert self.played.letters == self.expected.rounded
         self.played.rounded = self.expected.rounded
         return self.played
+
+    def _last_reads(self) -> Reads:
+        """Of a table that has a log file beside base files, if its messages are not all dead letters."""
+        self.micro_batch(dies=False)
+        if self.merged is None:
+            self.survived(self.compact)
+            self.check()
+        since, changed = self._changed()
+        return Reads(self.path, dict(self.expected.rows), self.merged, since, changed)
 
     def _number(self) -> int:
         done = self.writer.coordinator.position
@@ -237,11 +311,11 @@ class Process:
 
     def _write(self, messages: Sequence[Message], *, dies: bool = False) -> list[int]:
         growth = Growth(self.columns, lambda text: text, cast(Any, self._open))
-        self.ids |= {number for number, _, _ in messages}
+        known = self.registry.learn({number for number, _, _ in messages})
         values = pa.array([self.format.message(version, row, number) for number, version, row in messages])
         for _ in range(_REOPENED_MAX):
             asked: SchemaGrown | None = None
-            writers = {each: WriterSchema(self.format.text(self.chain.versions[each - 1])) for each in self.ids}
+            writers = dict(known)
             try:
                 self.columns.cover(writers, self.format.decoder(self.columns.text, {}).columns_in)
                 writers |= {each: WriterSchema(why_not=why) for each, why in self.columns.refused.items()}
@@ -276,13 +350,18 @@ class Process:
         coordinator.run(found, write)
 
     def _message(self) -> Message:
-        number = self.draw.randrange(self.registered)
-        version = self.chain.versions[number]
-        return number + 1, version, random_row(self.draw, self.chain.format, version, self.draw.choice("uvwxyz"))
+        number = self.draw.randrange(len(self.versions))
+        schema_id, version = self.versions[-1 if self.is_new else number]
+        self.is_new = False
+        return schema_id, version, random_row(self.draw, self.chain.format, version, self.draw.choice("uvwxyz"))
 
 
-def played(path: Path, seed: int, format_: FormatName) -> Played:
-    """A chain from its first version to its last, with crashes, compactions and other writers between."""
+def played(
+    path: Path, seed: int, format_: FormatName, registry: Registry | None = None, hudi: HudisWriter | None = None
+) -> Played:
+    """A chain from its first version to its last, with crashes, compactions and other writers between. `registry`: a
+    real one, which says itself what is compatible. `hudi`: has its turns.
+    """
     draw = random.Random(f"evolution {seed}")
     table = FiledStorage(path)
     with (
@@ -292,12 +371,15 @@ def played(path: Path, seed: int, format_: FormatName) -> Played:
             interface, "NamingStorage", (FiledStorage, _Mortal)
         ),  # to look at each method takes as long as a read
     ):
-        return _played(Process(path, table, Chain.of(seed, format_), draw))
+        registry = registry or InMemory(FORMATS[format_])
+        return _played(Process(path, table, Chain.of(seed, format_), draw, registry, hudi))
 
 
 def _played(process: Process) -> Played:
     draw = process.draw
-    while True:
+    for place in range(len(process.chain.versions)):
+        if place:
+            process.register(place)
         for _ in range(draw.randint(1, 3)):
             process.micro_batch(dies=draw.random() < 0.1)
             if draw.random() < 0.15:
@@ -306,8 +388,8 @@ def _played(process: Process) -> Played:
             if draw.random() < 0.1:
                 process.merged = None
                 process.start()
+            if process.hudi is not None and process.hudi.draw.random() < HUDI_WORKS:
+                process.hudi_works()
             if draw.random() < 0.07:
-                process.another_writer_adds_a_column()
-        if process.registered == len(process.chain.versions):
-            return process.ended()
-        process.registered += 1
+                process.another_writer_adds_a_column()  # hudi-rs may need the next micro-batch to read that
+    return process.ended()

@@ -46,6 +46,20 @@ class HudiInstant:
     """REQUESTED, INFLIGHT or COMPLETED."""
 
 
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A read of one table. `kind`: snapshot, read_optimized or incremental, from the completion time `begin` on."""
+
+    path: Path
+    kind: str
+    begin: str = ""
+
+    def options(self) -> dict[str, str]:
+        """In Hudi's words."""
+        begins = {"hoodie.datasource.read.begin.instanttime": self.begin} if self.begin else {}
+        return {"hoodie.datasource.query.type": self.kind, **begins}
+
+
 class HudiOracle:
     """One running oracle. Calls are synchronous; one that fails inside Hudi raises OracleError and leaves it usable."""
 
@@ -140,6 +154,22 @@ class HudiOracle:
     def as_of(self, path: str | Path, instant: str) -> pa.Table:
         """The table as it was at a completion time (17 digits)."""
         return self._read(path, {"as.of.instant": instant})
+
+    def read_all(self, queries: Sequence[Query]) -> list[pa.Table | str]:
+        """Many small reads, two at a time, in one request: what each shows, or why it fails. Cheap: nothing of it is
+        compiled or written by Spark.
+        """
+        out = self._scratch / f"results-{next(self._numbers)}"
+        out.mkdir()
+        try:
+            reads = [{"path": str(each.path), "options": each.options()} for each in queries]
+            failures = self._ask({"op": "read_all", "reads": reads, "out": str(out)})["failures"]
+            return [
+                failures[str(at)] if str(at) in failures else pa.ipc.open_file(out / f"{at}.arrow").read_all()
+                for at in range(len(queries))
+            ]
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
 
     def upsert(self, path: str | Path, rows: pa.Table, writer: HudiWriter) -> None:
         """Upserts by Hudi's own writer, which creates the table if there is none."""

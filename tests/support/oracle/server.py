@@ -17,9 +17,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -81,6 +83,28 @@ class Operations:
     def read(self, path: str, out: str, options: dict[str, str]) -> Response:
         """Rows of the table at `path`, as any query type that `options` name, into the Parquet directory `out`."""
         return self._save(self._spark.read.format("hudi").options(**options).load(path), out)
+
+    def read_all(self, reads: list[Request], out: str) -> Response:
+        """Each of many small reads into an Arrow file of the folder `out`, named by its number; why some fail."""
+        failures: Response = {}
+
+        def read(number: int) -> None:
+            try:
+                asked = self._spark.read.format("hudi").options(**reads[number]["options"])
+                frame: Any = asked.load(reads[number]["path"])
+                batches: list[pa.RecordBatch] = frame._collect_as_arrow()
+            except Exception as failure:  # noqa: BLE001 -- the client decides what a failure means
+                failures[str(number)] = describe_failure(failure)["error"]
+                return
+            schema = batches[0].schema if batches else pa.schema([])
+            with pa.OSFile(f"{out}/{number}.arrow", "wb") as file, pa.ipc.new_file(file, schema) as writer:
+                writer.write_table(pa.Table.from_batches(batches, schema))
+
+        interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+        with self._session_conf(interpreted), ThreadPoolExecutor(2) as pool:
+            for _ in pool.map(read, range(len(reads))):
+                pass
+        return {"failures": failures}
 
     def sql(self, statement: str, out: str, conf: dict[str, str]) -> Response:
         """Rows of one SQL statement, for Hudi's `call` procedures, with `conf` set while it runs."""

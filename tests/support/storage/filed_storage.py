@@ -15,7 +15,7 @@ from bucketingest.storage.interface import Data, Level, ObjectInfo
 
 
 class FiledStorage:
-    """Only this object may change the folder. Nothing is flushed to a disk."""
+    """Only this object changes the folder, or `look` is called after others did. Nothing is flushed to a disk."""
 
     def __init__(self, folder: Path) -> None:
         self._root = str(folder)
@@ -26,6 +26,21 @@ class FiledStorage:
         """Directory → what is directly in it, by name. One without objects below it is none."""
         self._inside: dict[str, dict[str, str]] = {}
         """Directory → paths of those directly in it, by name."""
+
+    def look(self) -> None:
+        """Another process has changed the folder. Hadoop's checksums of files go: they are of no use here, and wrong
+        for a file that changes.
+        """
+        with self._changing:
+            self._contents.clear()
+            self._objects.clear()
+            self._inside.clear()
+            for each in sorted(Path(self._root).rglob("*")):
+                if each.name.endswith(".crc"):
+                    each.unlink()
+                elif each.is_file():
+                    path, changed = each.relative_to(self._root).as_posix(), each.stat().st_mtime
+                    self._keep(path, each.read_bytes(), datetime.fromtimestamp(changed, UTC))
 
     @property
     def url(self) -> str:
@@ -93,12 +108,17 @@ class FiledStorage:
     def _store(self, path: str, data: Data) -> None:
         with opened(data) as buffers:
             content = b"".join(buffers)
-        directory, _, name = path.rpartition("/")
+        directory = path.rpartition("/")[0]
         if not self._is_known(directory):
             Path(self.absolute(directory)).mkdir(parents=True, exist_ok=True)
         with open(self.absolute(path), "wb", buffering=0) as file:  # noqa: PTH123 - a tenth of pathlib's
             file.write(content)
-        info = ObjectInfo(path, len(content), datetime.now(UTC), str(next(self._etags)))
+        self._keep(path, content, datetime.now(UTC))
+
+    def _keep(self, path: str, content: bytes, changed: datetime) -> None:
+        directory, _, name = path.rpartition("/")
+        self._is_known(directory)
+        info = ObjectInfo(path, len(content), changed, str(next(self._etags)))
         self._objects.setdefault(directory, {})[name] = info
         self._contents[path] = content
 

@@ -12,7 +12,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from bucketingest.decode.avro.column_types import DIGITS_MAX, branches_of, columns_of
-from bucketingest.decode.avro.resolution import ANY_SYMBOL, CONNECT_NAME, EXACT, Incompatible, fields_read, resolved
+from bucketingest.decode.avro.resolution import (
+    ANY_NAME,
+    ANY_SYMBOL,
+    CONNECT_NAME,
+    EXACT,
+    Incompatible,
+    fields_read,
+    is_named,
+    resolved,
+)
 from bucketingest.decode.avro.schema import AvroRecord, UnreadableSchema, read_reader, read_writer
 
 _WIDER: Final = {
@@ -31,22 +40,24 @@ _MEANINGS: Final = ("logicalType", CONNECT_NAME)
 def lenient(text: str) -> str:
     """The reader's schema with all values that its columns take: nulls, and every symbol of an enum, which is text. A
     field that a message's schema lacks is null, or its default. A number of another type is the same number, or not
-    taken. Raises UnreadableSchema.
+    taken. Names of types inside count for nothing: the field's says what it is. Raises UnreadableSchema.
     """
-    return json.dumps(_lenient(read_reader(text)))
+    record = _lenient(read_reader(text))
+    return json.dumps({name: each for name, each in record.items() if name != ANY_NAME})
 
 
 def grown(reader_text: str, writer_text: str, *, widens: bool = True) -> tuple[str, tuple[str, ...]]:
     """The reader's schema with what the writer's has more: fields behind its own, and wider types; and the paths of
     what has changed.
 
-    A field that cannot be a column, or has a column's name in another case, is left out. No other type is changed. If
+    A field that cannot be a column, or has a column's name in another case, is left out. No other type is changed. A
+    record whose aliases name the reader's is the same under another name, which the reader has then as an alias. If
     messages of the writer's schema cannot be read with the result, nothing is changed. Not `widens`: no type is, and
     messages with a wider one count as those that cannot be read. Raises UnreadableSchema.
     """
     changed = _Changed(widens)
     writer = read_writer(writer_text)
-    reader = _of_record(read_reader(reader_text), writer, "", changed)
+    reader = _of_record(_with_name(read_reader(reader_text), writer, changed), writer, "", changed)
     try:
         resolved(writer, reader, columns_of(reader))
     except Incompatible:
@@ -93,6 +104,16 @@ class _Changed(list[str]):
     def __init__(self, widens: bool) -> None:  # noqa: FBT001 - the only one
         super().__init__()
         self.widens = widens
+
+
+def _with_name(reader: AvroRecord, writer: AvroRecord, changed: _Changed) -> AvroRecord:
+    """The reader with the writer's name as an alias, if the writer's aliases name the reader."""
+    name = writer["name"]
+    before = [{"name": each} for each in writer.get("aliases", ())]
+    if is_named(writer, reader) or not any(is_named(each, reader) for each in before):
+        return reader
+    changed.append(f"the record's name {name}")
+    return {**reader, "aliases": [*reader.get("aliases", ()), name]}
 
 
 def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: _Changed) -> AvroRecord:
@@ -186,13 +207,15 @@ def _lenient(kind: Any) -> Any:
     match kind if isinstance(kind, str) else kind["type"]:
         case "record":
             fields = [_optional({**field, "type": _lenient(field["type"])}) for field in kind["fields"]]
-            return {**kind, "fields": fields}
+            return {**kind, "fields": fields, ANY_NAME: True}
         case "array":
             return {**kind, "items": _nullable(_lenient(kind["items"]))}
         case "map":
             return {**kind, "values": _nullable(_lenient(kind["values"]))}
         case "enum":
-            return {**kind, ANY_SYMBOL: True}
+            return {**kind, ANY_SYMBOL: True, ANY_NAME: True}
+        case "fixed":
+            return {**kind, ANY_NAME: True}
         case "float" | "double" as name:
             return {"type": name, EXACT: True}
     return kind

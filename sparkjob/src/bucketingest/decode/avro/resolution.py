@@ -26,6 +26,8 @@ _NOTHING: Final = {"type": "null"}
 """A type with no value but null."""
 ANY_SYMBOL: Final = "anySymbol"
 """In an enum of a reader's schema: symbols that it lacks are values too. This is no attribute of Avro's."""
+ANY_NAME: Final = "anyName"
+"""In a record, enum or fixed of a reader's schema: it is read whatever its name is. This is no attribute of Avro's."""
 EXACT: Final = "exact"
 """In a float or double of a reader's schema: a value of another type is the same number, or none. This is no attribute
 of Avro's, either, which rounds.
@@ -144,9 +146,13 @@ def _record(writer: AvroRecord, reader: AvroRecord, columns: Any) -> AvroRecord:
     return {"type": "record", "fields": fields, "defaults": defaults}
 
 
+def is_named(writer: AvroRecord, reader: AvroRecord) -> bool:
+    """Whether the reader's has the writer's name, as its own or as an alias."""
+    return _unqualified(writer["name"]) in {_unqualified(name) for name in (reader["name"], *reader.get("aliases", ()))}
+
+
 def _check_name(writer: dict[str, Any], reader: dict[str, Any]) -> None:
-    known = {_unqualified(name) for name in (reader["name"], *reader.get("aliases", ()))}
-    if _unqualified(writer["name"]) not in known:
+    if not (reader.get(ANY_NAME) or is_named(writer, reader)):
         written, wanted = _unqualified(writer["name"]), _unqualified(reader["name"])
         raise Incompatible(f"is of the type {written}, not {wanted}: rename one, or name it in aliases")
 
