@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     say(f"table and logs stay in {folder}")
     truncates = not given.no_truncates
     amounts = (given.looks, given.transactions, given.kills, given.keys)
-    settings = Settings(given.database, seed, *amounts, truncates=truncates, whole=given.whole)
+    settings = Settings(given.database, seed, *amounts, truncates, given.whole, most=3000)
     with HudiOracle.start() as oracle:
         report = mirror(settings, folder, say, oracle)
     say(f"changes: {report.changes}")

@@ -55,6 +55,8 @@ class Settings:
     truncates: bool = True
     whole: bool = False
     """Each commit must have whole transactions."""
+    most: int = 20_000
+    """Messages of a micro-batch: fewer end in the middle of more transactions."""
     patience: float = 300.0
     """Seconds until the table has all that was committed."""
 
@@ -118,7 +120,7 @@ class Mirror:
     def _resource(self) -> dict[str, object]:
         source = {"bootstrapServers": self._broker.bootstrap_servers, "topics": [self.source.topic]}
         truncate = {"truncate": "delete"} if self._settings.truncates else {}
-        limit, at = (500, "transaction") if self._settings.whole else (20_000, "any")
+        limit, at = self._settings.most, "transaction" if self._settings.whole else "any"
         return {
             "apiVersion": "bucketingest.dev/v1alpha1",
             "kind": "BucketIngest",
