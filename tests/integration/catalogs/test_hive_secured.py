@@ -82,6 +82,12 @@ def _filled(given: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
+def test_a_certificate_for_another_name_is_not_trusted(secured: SecuredMetastore) -> None:
+    uri = f"thrift://127.0.0.2:{secured.ports['tls']}"
+    with pytest.raises(CatalogUnavailable, match="not valid for '127.0.0.2'.*name the host in uri as the certificate"):
+        HiveConnection.open(secured.entry("tls", uri=uri))
+
+
 def test_tickets_of_kinit_are_used_until_they_expire(
     secured: SecuredMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
