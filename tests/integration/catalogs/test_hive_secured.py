@@ -84,7 +84,7 @@ def _filled(given: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_certificate_for_another_name_is_not_trusted(secured: SecuredMetastore) -> None:
     uri = f"thrift://127.0.0.2:{secured.ports['tls']}"
-    with pytest.raises(CatalogUnavailable, match="not valid for '127.0.0.2'.*name the host in uri as the certificate"):
+    with pytest.raises(CatalogUnavailable, match=r"not valid for '127.0.0.2'.*name the host in uri as the certificate"):
         HiveConnection.open(secured.entry("tls", uri=uri))
 
 
