@@ -40,6 +40,13 @@ files = pathlib.Path("/tmp/orders").glob("*.parquet")
 rows = [row for file in files for row in pq.read_table(file, columns=["id", "name"]).to_pylist()]
 print(json.dumps(sorted([row["id"], row["name"]] for row in rows)))'
 """
+KERBEROS: Final = """
+from bucketingest.catalog.hive.gssapi import GssapiClient, KerberosFailed
+try:
+    GssapiClient("hive/metastore@LAKE.TEST", None, None)
+except KerberosFailed as error:
+    print(error)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +75,8 @@ def test_the_job_writes_a_table(building: Builder, job: Image) -> None:
     """Spark, Arrow, both hashes, log files, a merge and a base file: all that is native code takes part."""
     said = building.run(job, "bash", "-c", RUN)
     assert json.loads(said.splitlines()[-1]) == [[1, "row 1"], [2, "row 2"], [3, "row 3"]]
+
+
+def test_the_job_has_the_library_of_kerberos(building: Builder, job: Image) -> None:
+    said = building.run(job, "/opt/bucketingest/bin/python", "-c", KERBEROS)
+    assert "No Kerberos credentials available" in said

@@ -88,6 +88,10 @@ def test_a_certificate_for_another_name_is_not_trusted(secured: SecuredMetastore
         HiveConnection.open(secured.entry("tls", uri=uri))
 
 
+def test_the_first_principal_of_a_keytab_is_enough(secured: SecuredMetastore) -> None:
+    HiveConnection.open(secured.entry("kerberos", kerberos={"keytab": str(secured.files["keytab"])})).close()
+
+
 def test_tickets_of_kinit_are_used_until_they_expire(
     secured: SecuredMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ class LakeRun:
     place: str = ""
     """Of the table; below the folder if empty."""
     services: Mapping[str, Any] = field(default_factory=lambda: {"mode": "off"})
+    partitions: Mapping[str, Any] = field(default_factory=lambda: {"partitionBy": ["region"]})
     files: int = 0
 
     @property
@@ -36,7 +37,7 @@ class LakeRun:
         """Write the resource."""
         (self.folder / "in").mkdir()
         source = {"files": {"path": f"{self.folder}/in", "format": "parquet", "maxFilesPerTrigger": 1}}
-        table = {"path": self.table, "recordKey": ["id"], "partitionBy": ["region"]}
+        table = {"path": self.table, "recordKey": ["id"], **self.partitions}
         spec = {
             "source": source,
             "table": {**table, "orderingField": "seq", "index": {"buckets": 1}},
@@ -49,10 +50,11 @@ class LakeRun:
         file.write_text(yaml.safe_dump({**resource, "spec": spec}))
         return file
 
-    def feed(self, *regions: str) -> None:
+    def feed(self, *regions: str | None) -> None:
         """One more file."""
         self.files += 1
-        rows = {"id": [f"{self.files}-{region}" for region in regions], "region": list(regions)}
+        sizes = [len(region or "") for region in regions]
+        rows = {"id": [f"{self.files}-{region}" for region in regions], "region": list(regions), "size": sizes}
         made = self.folder / "made.parquet"
         pq.write_table(pa.table({**rows, "seq": [self.files] * len(regions)}), made)
         made.rename(self.folder / "in" / f"{self.files}.parquet")
