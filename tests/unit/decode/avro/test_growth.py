@@ -237,6 +237,9 @@ def test_a_record_that_names_the_one_before_in_its_aliases_is_the_same() -> None
         {"id": "3", "n": 3},
     ]
     assert grown(first, json.dumps({**second, "aliases": []})) == (first, ())
+    fixed = decoder(json.loads(first), {2: second, 3: third})  # of columns that do not grow
+    assert decode(fixed, encoded(second, {"id": "2"}, 2)).rows.to_pylist() == [{"id": "2"}]
+    assert "of the type Sale, not Order" in decode(fixed, encoded(third, {"id": "3", "n": 3}, 3)).refused[0].why
 
 
 def test_the_column_that_a_field_is_read_as_gets_its_type() -> None:

@@ -19,7 +19,7 @@ from bucketingest.decode.avro.resolution import (
     EXACT,
     Incompatible,
     fields_read,
-    is_named,
+    is_renamed,
     resolved,
 )
 from bucketingest.decode.avro.schema import AvroRecord, UnreadableSchema, read_reader, read_writer
@@ -108,12 +108,10 @@ class _Changed(list[str]):
 
 def _with_name(reader: AvroRecord, writer: AvroRecord, changed: _Changed) -> AvroRecord:
     """The reader with the writer's name as an alias, if the writer's aliases name the reader."""
-    name = writer["name"]
-    before = [{"name": each} for each in writer.get("aliases", ())]
-    if is_named(writer, reader) or not any(is_named(each, reader) for each in before):
+    if not is_renamed(writer, reader):
         return reader
-    changed.append(f"the record's name {name}")
-    return {**reader, "aliases": [*reader.get("aliases", ()), name]}
+    changed.append(f"the record's name {writer['name']}")
+    return {**reader, "aliases": [*reader.get("aliases", ()), writer["name"]]}
 
 
 def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: _Changed) -> AvroRecord:

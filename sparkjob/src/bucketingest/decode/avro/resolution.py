@@ -146,13 +146,18 @@ def _record(writer: AvroRecord, reader: AvroRecord, columns: Any) -> AvroRecord:
     return {"type": "record", "fields": fields, "defaults": defaults}
 
 
-def is_named(writer: AvroRecord, reader: AvroRecord) -> bool:
-    """Whether the reader's has the writer's name, as its own or as an alias."""
-    return _unqualified(writer["name"]) in {_unqualified(name) for name in (reader["name"], *reader.get("aliases", ()))}
+def is_named(name: str, reader: AvroRecord) -> bool:
+    """Whether it is the reader's name or one of its aliases."""
+    return _unqualified(name) in {_unqualified(each) for each in (reader["name"], *reader.get("aliases", ()))}
+
+
+def is_renamed(writer: AvroRecord, reader: AvroRecord) -> bool:
+    """Whether the writer's is a newer name of the reader's: its aliases say so."""
+    return not is_named(writer["name"], reader) and any(is_named(each, reader) for each in writer.get("aliases", ()))
 
 
 def _check_name(writer: dict[str, Any], reader: dict[str, Any]) -> None:
-    if not (reader.get(ANY_NAME) or is_named(writer, reader)):
+    if not (reader.get(ANY_NAME) or is_named(writer["name"], reader) or is_renamed(writer, reader)):
         written, wanted = _unqualified(writer["name"]), _unqualified(reader["name"])
         raise Incompatible(f"is of the type {written}, not {wanted}: rename one, or name it in aliases")
 
