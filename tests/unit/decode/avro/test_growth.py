@@ -55,6 +55,8 @@ def test_new_fields_are_columns_behind_the_others() -> None:
         {"name": "id", "type": "long"},
         {"name": "nickname", "type": "string"},
         {"name": "any", "type": ["int", "string"]},
+        {"name": "_hoodie_operation", "type": "string"},
+        {"name": "_HOODIE_is_deleted", "type": "boolean"},
         {"name": "nothing", "type": "null"},
         {"name": "odd", "type": {"type": "record", "name": "Odd", "fields": []}},
         {"name": "long", "type": "double"},
