@@ -24,6 +24,8 @@ _WIDENED: Final = frozenset(
 """Kinds of a column, or of what is inside one, before and after, for which readers read old files rightly, and whose
 values are all kept: a long is not always a double. A decimal may get more digits before and behind the point.
 """
+_OPERATION: Final = "_hoodie_operation"
+"""In this column readers look for rows that delete their key."""
 
 Evolution = Literal["follow", "additive", "off"]
 """Which changes of a table's columns are taken: new and wider ones, new ones, none."""
@@ -67,14 +69,14 @@ class SchemaComparison:
         be merged first. hudi-rs 0.5 fills up blocks that lack a column, and then takes no narrower type in them, no
         array or map, since it does not know the elements' names, and no decimal inside a record. So no block may have
         a narrower type, since each will lack a column one day. Fields inside columns are not filled up at all. A
-        placeholder in a block that is filled up is shown as data.
+        placeholder in a block that is filled up is shown as data. For what a row's operation is it looks before that.
         """
         if self.fills_unavailable and self.added:
             return (*self.added, *self.widened)
         columns = (column["type"] for column in self.schema["fields"] if column["name"] not in self.added)
         if self.widened or (self.added and any(_cannot_be_filled_up(each) for each in columns)):
             return (*self.added, *self.widened)
-        return tuple(each for each in self.added if "." in each)
+        return tuple(each for each in self.added if "." in each or each == _OPERATION)
 
 
 def compare_schemas(
