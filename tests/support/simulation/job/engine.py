@@ -49,7 +49,7 @@ class Engine:
         """All tasks of a micro-batch, and what they report."""
         self._route("packs", actor)
         plan = self._plan("packs", opened, assignment)
-        table = self._decoded(actor, work, plan)
+        table = self._decoded(actor, opened, work, assignment)
         packed = at_owners(self._packed(table, plan), plan)
         shares = [
             packed.filter(pc.equal(packed["route"], task)).sort_by([(name, "ascending") for name in SHUFFLE_ORDER])
@@ -64,13 +64,15 @@ class Engine:
             statuses += twin.statuses if twin and twin.statuses and self._world.rng.random() < 0.5 else own
         return statuses
 
-    def _decoded(self, actor: Actor, work: Work, plan: WritePlan) -> pa.Table:
+    def _decoded(self, actor: Actor, opened: OpenTable, work: Work, assignment: Assignment) -> pa.Table:
         """The rows of a micro-batch; those before a truncate are not read, and what the table has is deleted."""
         rows = work.rows(self._around.rows)
         behind = max((at + 1 for at, row in enumerate(rows) if TRUNCATE in row), default=0)
         table = as_table(rows[behind:])
         if not behind:
             return table
+        self._route(self._job.name, actor)  # of this process alone: it reads the table, and others have their turn
+        plan = self._plan(self._job.name, opened, assignment)
         files = slices_to_empty(self._around.view(actor), plan.instant_time, plan.sequence)
         gone = pa.Table.from_batches(chain.from_iterable(deletes_of(each, plan) for each in files), plan.schema)
         return pa.concat_tables([gone.select(INPUT_SCHEMA.names).cast(INPUT_SCHEMA), table])

@@ -4,6 +4,7 @@ does not matter which index the table has, and no row has to be known twice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from bucketingest.hudi.naming import version_of
 from bucketingest.hudi.plans.replaced import replaced_file_groups
-from bucketingest.hudi.table.file_view import FileGroup, FileSlice, load_file_view
+from bucketingest.hudi.table.file_view import DataFile, FileGroup, FileSlice, load_file_view
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.state.key_columns import rows_of
 from bucketingest.storage import Storage, open_storage
@@ -30,10 +31,17 @@ def slices_to_empty(storage: Storage, instant_time: str, sequence: int) -> tuple
 
 
 def _with_own(group: FileGroup, instant_time: str, sequence: int) -> FileSlice:
-    own = [file for file in group.uncommitted if file.instant == instant_time]
-    own = [file for file in own if (version_of(str(file.name)) or 0) < sequence]
+    own = [file for file in group.uncommitted if file.instant == instant_time and _version(file) < sequence]
     latest = group.latest or FileSlice(instant_time, None, ())
     return replace(latest, log_files=(*latest.log_files, *own))
+
+
+def _version(file: DataFile) -> float:
+    """By whose micro-batch of its instant it was written. An instant that writes base files has one micro-batch: they
+    are what an earlier attempt has made of it.
+    """
+    version = version_of(str(file.name))
+    return math.inf if version is None else version
 
 
 def deletes_of(files: FileSlice, plan: WritePlan) -> Iterator[pa.RecordBatch]:
