@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from bucketingest.catalog.targets import targets
 from bucketingest.cli.connect.offline import offline_problems
 from bucketingest.spec.errors import SpecError
 from bucketingest.spec.many_tables import table_resource
@@ -20,6 +21,9 @@ MANY: dict[str, Any] = {
 
 
 OTHER_SECRET = {"type": "avro", "registry": {"url": "http://registry", "secretRef": {"name": "other"}}}
+
+
+GLUE = {"region": "eu-west-1", "database": "lake"}
 
 
 @pytest.fixture
@@ -41,6 +45,17 @@ def test_a_table_is_a_pipeline_of_its_own(many: Callable[[dict[str, Any]], Bucke
         1,
         "checkpoint",
     )
+
+
+def test_each_table_has_a_name_of_its_own_in_the_catalogs(many: Callable[[dict[str, Any]], BucketIngest]) -> None:
+    catalogs = [{"glue": {**GLUE, "table": "lake_{topic}"}}, {"glue": GLUE}]
+    resource = many({"spec.catalogs": catalogs, "spec.table.name": "T_{topic}"})
+
+    found = targets(table_resource(resource, "Shop.orders-1"))
+
+    assert [each.name for each in found] == ["lake_shop_orders_1", "t_shop_orders_1"]
+    (name,) = {len(each.name) for each in targets(table_resource(resource, "x" * 249))}
+    assert name == 128
 
 
 def test_the_first_override_that_matches_the_whole_topic_counts(
@@ -81,7 +96,10 @@ def test_validate_finds_what_is_wrong_with_the_tables_of_an_override(
         ({"spec.table.path": "s3://lake/x"}, "spec.table.path: is the same for all of tables"),
         ({"spec.table.name": "orders"}, "spec.table.name: is the same for all of tables"),
         ({"spec.source.kafka.startingOffsets": "latest"}, "spec.source.kafka.startingOffsets: is not allowed"),
-        ({"spec.catalogs": [{"glue": {"database": "lake"}}]}, "spec.catalogs: is not allowed with tables"),
+        (
+            {"spec.catalogs": [{"glue": {"region": "r"}}, {"glue": {**GLUE, "table": "orders"}}]},
+            "spec.catalogs[1].glue.table: is the same for all of tables",
+        ),
         ({"spec.services.mode": "job"}, "spec.services.mode: is job, which is not allowed with tables"),
         ({"spec.services.whileSuspended": True}, "spec.services.whileSuspended: is not allowed with tables"),
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -49,6 +49,21 @@ def behind(states: tuple[CatalogState, ...], now: datetime) -> float | None:
     return max(0.0, (now - min(since)).total_seconds()) if since else 0.0 if states else None
 
 
+def worst_of(tables: Sequence[Sequence[CatalogState]]) -> tuple[CatalogState, ...]:
+    """For each catalog the state of the table that needs it most: one that failed, else one that has been behind for
+    longest; with the failures of all. Pure.
+    """
+    return tuple(
+        replace(min(states, key=_need), failures=sum(each.failures for each in states))
+        for states in zip(*filter(None, tables), strict=False)
+    )
+
+
+def _need(state: CatalogState) -> tuple[bool, float]:
+    since = state.behind_since
+    return state.problem is None, float("inf") if since is None else since.timestamp()
+
+
 class CatalogKeeper:
     """One catalog of a running job. `step` is one look; `start` lets a thread of its own take them.
 
@@ -80,6 +95,7 @@ class CatalogKeeper:
         self._synced_to = ""
         self._compare_at = clock()
         self._pause = LOOK_EVERY
+        self._stepped_at = float("-inf")
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"catalog {target.name}", daemon=True)
 
@@ -90,9 +106,18 @@ class CatalogKeeper:
         """
         return not self._target.names_files or (self._state.problem is None and self._up_to_date_at > superseded_at)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for the next step."""
+        return self._forward() - self._stepped_at >= self._pause.total_seconds()
+
+    def show(self) -> None:
+        """Report how far the catalog is."""
+        self._report(self._state)
+
     def start(self) -> None:
         """Begin, in a thread that nobody waits for."""
-        self._report(self._state)
+        self.show()
         self._thread.start()
 
     def stop(self, wait_seconds: float) -> None:
@@ -115,6 +140,7 @@ class CatalogKeeper:
             self._look()
         except Exception as error:  # noqa: BLE001 - a defect here must not end the ingestion
             self._failed(error)
+        self._stepped_at = self._forward()
 
     def _look(self) -> None:
         began, commits = self._forward(), self._commits()

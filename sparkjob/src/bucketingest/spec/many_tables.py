@@ -67,6 +67,10 @@ def _derived(resource: BucketIngest, topic: str, override: Override | None) -> B
     table["name"] = table["name"].replace(PLACEHOLDER, name if not name[0].isdigit() else f"_{name}")[:TABLE_NAME_MAX]
     for field in ("path", "pipeline"):
         table[field] = table[field].replace(PLACEHOLDER, topic)
+    for catalog in spec.get("catalogs", ()):
+        for entry in catalog.values():
+            if (given := entry.get("table")) is not None:
+                entry["table"] = given.replace(PLACEHOLDER, name.lower())[:TABLE_NAME_MAX]
     if (letters := resource.dead_letter_path) is not None:
         spec.setdefault("errors", {})["deadLetterPath"] = letters.replace(PLACEHOLDER, topic)
     kafka = spec["source"]["kafka"]

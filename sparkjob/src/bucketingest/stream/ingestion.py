@@ -247,9 +247,7 @@ def _start(inputs: Inputs, job: _Job, *, ended_hosts: Collection[str] = ()) -> R
         sleep=recorded_sleep(job.board.waited_for_lease),
     )
     try:
-        catalogs = [
-            CatalogKeeper(storage, each, job.board.catalog, lambda: _changes(job.board)) for each in pipeline.catalogs
-        ]
+        catalogs = catalog_keepers(pipeline, storage, job.board)
 
         def start(given: Input) -> QueryStarter:
             return _starter(given, job, storage, lease, catalogs)
@@ -259,6 +257,11 @@ def _start(inputs: Inputs, job: _Job, *, ended_hosts: Collection[str] = ()) -> R
     except BaseException:  # also by a stop signal
         lease.release()
         raise
+
+
+def catalog_keepers(pipeline: Pipeline, storage: Storage, board: ProgressBoard) -> list[CatalogKeeper]:
+    """One for each catalog of the table, not started."""
+    return [CatalogKeeper(storage, each, board.catalog, lambda: _changes(board)) for each in pipeline.catalogs]
 
 
 def checked(given: Input) -> Input:

@@ -19,7 +19,9 @@ from bucketingest.stream import ingest_tables
 from bucketingest.stream.errors import TablesParked
 from bucketingest.stream.report.progress import Progress
 from devservers.produce import produce
+from support.catalogs.glue_server import running_glue
 from support.jobs.command_process import CommandProcess
+from support.jobs.commands import Command
 from support.jobs.many_topics import Topics
 from support.jobs.stream_runs import Runner
 
@@ -49,6 +51,38 @@ def test_each_topic_has_a_table_and_a_second_run_continues_each(spark: SparkSess
     assert again.rows == 55
     assert topics.numbers("a") == list(range(150))
     assert topics.numbers("e") == list(range(5))
+
+
+def test_each_table_is_found_by_name_and_one_that_cannot_be_stops_none(
+    spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    topics.make("a.b", "a_b", "c")  # two of them have one name
+    for number, name in enumerate(("a.b", "a_b", "c")):
+        topics.send(name, 0, 10 * (number + 1))
+    iceberg = {"type": "sql", "uri": f"sqlite:///{tmp_path}/iceberg.db", "warehouse": str(tmp_path / "warehouse")}
+    with running_glue() as (endpoint, glue):
+        monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", endpoint)
+        of_glue = {"region": "eu-west-1", "database": "lake", "table": "t_{topic}"}
+        resource = topics.resource(
+            catalogs=[{"glue": of_glue}, {"iceberg": {**iceberg, "database": "lake", "table": "{topic}"}}]
+        )
+        progress = once(spark, resource)
+        names = {each["Name"] for each in glue.get_tables(DatabaseName="lake")["TableList"]}
+
+        assert (progress.rows, progress.commits) == (60, 3)
+        prefix = topics.prefix.replace(".", "_")
+        assert names == {f"t_{prefix}{name}{view}" for name in ("a_b", "c") for view in ("", "_rt", "_ro")}
+        failed, _ = progress.catalogs
+        assert failed.problem is not None
+        assert "give this table another name" in failed.problem
+        file = tmp_path / "lake.yaml"
+        file.write_text(json.dumps(resource.to_document()))
+        assert "name one by --topic" in command("sync", file).err
+        synced = command("sync", file, "--topic", f"{topics.prefix}c")
+        assert synced.code == 0, synced.err
+        assert f"lake.t_{prefix}c: nothing to do" in synced.out
 
 
 def test_trouble_of_one_table_parks_it_and_the_others_go_on(spark: SparkSession, topics: Topics) -> None:

@@ -74,6 +74,7 @@ def services(
 def sync(
     file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
     *,
+    topic: TopicOption = None,
     drop: Annotated[
         bool, typer.Option("--drop", help="Take the table off its catalogs instead. No data is deleted.")
     ] = False,
@@ -98,7 +99,7 @@ def sync(
     """
     from bucketingest.cli.services.sync import sync_file
 
-    sync_file(file, unknown_fields, drop=drop, check=check, dry_run=dry_run, as_json=as_json)
+    sync_file(file, topic, unknown_fields, drop=drop, check=check, dry_run=dry_run, as_json=as_json)
 
 
 def handover(

@@ -15,6 +15,7 @@ from bucketingest.catalog.table_state import TableState, hadoop_location
 from bucketingest.catalog.targets import targets
 from bucketingest.cli.errors import BadOption
 from bucketingest.cli.options import UnknownFields, load_known
+from bucketingest.cli.table_options import resource_of
 from bucketingest.exit_codes import ExitCode
 from bucketingest.storage import Storage, open_storage
 
@@ -22,16 +23,24 @@ _EMPTY: Final = "the table has no commit yet: a catalog is given a table whose c
 
 
 def sync_file(
-    file: Path, unknown_fields: UnknownFields, *, drop: bool, check: bool, dry_run: bool, as_json: bool
+    file: Path,
+    topic: str | None,
+    unknown_fields: UnknownFields,
+    *,
+    drop: bool,
+    check: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    """Compare every catalog with the table, and change what is missing, or take the table off; report it.
+    """Compare every catalog with the table, and change what is missing, or take the table off; report it. `topic`: of
+    many tables the one that is meant.
 
     One catalog that fails does not keep the others back. Raises its CatalogError then, SpecError, BadOption without
     catalogs, and what reading a table raises; with `check` and `dry_run` Exit of code FINDINGS if something differs.
     """
     if drop and check:
         raise BadOption("--check and --drop do not go together: a table that is taken off is not compared")
-    resource = load_known(file, unknown_fields)
+    resource = resource_of(load_known(file, unknown_fields), topic)
     chosen = targets(resource)
     if not chosen:
         raise BadOption(f"{file}: spec.catalogs names no catalog")

@@ -19,10 +19,24 @@ _CatalogName = Annotated[
 ]
 
 
+_TableName = Annotated[
+    str,
+    Field(
+        pattern=r"^([a-z0-9_]|\{topic\})+$",
+        max_length=128,
+        json_schema_extra={
+            ALLOWED_KEY: "a name of lower-case letters, digits and _, at most 128 characters; with tables and {topic}"
+        },
+    ),
+]
+
+
 class _Place(SpecModel):
     database: _CatalogName = Field(description="Database, which must exist.")
-    table: _CatalogName | None = Field(
-        default=None, description="Name NAME of the table there; that of the table in lower case when absent."
+    table: _TableName | None = Field(
+        default=None,
+        description="Name NAME of the table there; that of the table in lower case when absent. With tables it has "
+        "{topic}: the topic in lower case, with _ for what is neither letter nor digit.",
     )
 
 

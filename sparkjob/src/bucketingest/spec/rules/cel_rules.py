@@ -93,7 +93,15 @@ _TABLES: Final = (
         ".tables",
     ),
     CelRule("!has(self.tables) || !has(self.audit)", "audit is not allowed with tables", ".audit"),
-    CelRule("!has(self.tables) || self.catalogs.size() == 0", "catalogs is not allowed with tables", ".catalogs"),
+    *(
+        CelRule(
+            f"self.catalogs.all(each, !has(each.{kind}) || !has(each.{kind}.table) || "
+            f"has(self.tables) == each.{kind}.table.contains('{{topic}}'))",
+            f"table of catalogs' {kind} has {{topic}} with tables, and without them it has not",
+            ".catalogs",
+        )
+        for kind in ("hive", "glue", "iceberg")
+    ),
     CelRule(
         "!has(self.tables) || !has(self.services.mode) || self.services.mode != 'job'",
         "services.mode job is not allowed with tables",

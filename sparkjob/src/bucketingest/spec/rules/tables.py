@@ -13,14 +13,21 @@ from bucketingest.spec.rules.finding import Finding, Rules, mappings
 
 def _placeholders(view: View) -> Iterator[Finding]:
     has_many = view.value("tables") is not None
-    for path in ("table.path", "table.name", "table.pipeline", "errors.deadLetterPath"):
-        text = view.text(path)
+    for where, text in _places(view):
         if text is None or (PLACEHOLDER in text) is has_many:
             continue
         if has_many:
-            yield tuple(path.split(".")), "is the same for all of tables", f"a text with {PLACEHOLDER}"
+            yield where, "is the same for all of tables", f"a text with {PLACEHOLDER}"
         else:
-            yield tuple(path.split(".")), f"has {PLACEHOLDER}, which is for a spec with tables", "a text without it"
+            yield where, f"has {PLACEHOLDER}, which is for a spec with tables", "a text without it"
+
+
+def _places(view: View) -> Iterator[tuple[tuple[str | int, ...], str | None]]:
+    for path in ("table.path", "table.name", "table.pipeline", "errors.deadLetterPath"):
+        yield tuple(path.split(".")), view.text(path)
+    for number, each in mappings(view, "catalogs"):
+        for kind in ("hive", "glue", "iceberg"):
+            yield ("catalogs", number, kind, "table"), View(each).text(f"{kind}.table")
 
 
 def _not_with_tables(view: View) -> Iterator[Finding]:
@@ -35,8 +42,6 @@ def _not_with_tables(view: View) -> Iterator[Finding]:
         yield ("source", "kafka", "startingOffsets"), "is not allowed with tables: topics come later", "earliest"
     if view.value("audit") is not None:
         yield ("audit",), "is not allowed with tables", "`bucketingest audit --topic` for a table"
-    if view.value("catalogs"):
-        yield ("catalogs",), "is not allowed with tables", "a BucketIngest of its own for a table with catalogs"
     if view.value("services.mode") == "job":
         yield ("services", "mode"), "is job, which is not allowed with tables", "auto, inline or off"
     if view.value("services.whileSuspended"):

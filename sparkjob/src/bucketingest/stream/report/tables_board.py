@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from bucketingest.catalog.keeper import worst_of
 from bucketingest.services.state import together
 from bucketingest.spec.job_report import TableReport, TablesReport
 from bucketingest.stream.report.board import ProgressBoard
@@ -104,6 +105,8 @@ class TablesBoard(ProgressBoard):
             last_report_at=latest.last_report_at,
             last_report_age=latest.last_report_age,
             tables=tables,
+            catalogs=worst_of([one.catalogs for one in each]),
+            catalog_behind=max((one.catalog_behind for one in each if one.catalog_behind is not None), default=None),
         )
 
     def offsets(self) -> dict[tuple[str, int], tuple[int, int]]:

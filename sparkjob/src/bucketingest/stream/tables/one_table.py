@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicSilent
 from bucketingest.decode.kafka.ranges import TopicRange
@@ -35,7 +36,7 @@ from bucketingest.stream.checkpoint.checkpoint import chained, check_kind
 from bucketingest.stream.errors import SourceUnreachable, TopicsMissing
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.growth import Growth, first_taken
-from bucketingest.stream.ingestion import Input, Inputs, checked, inputs_of, opened_for
+from bucketingest.stream.ingestion import Input, Inputs, catalog_keepers, checked, inputs_of, opened_for
 from bucketingest.stream.micro_batch import write_ranges
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.retry.letters import places_of, put_back
@@ -44,6 +45,7 @@ from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.shared_shapes import SharedShapes
 from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.failures import essence, got_no_answer
+from bucketingest.stream.tables.catalogs import TableCatalogs
 from bucketingest.stream.tables.combined import Work
 from bucketingest.stream.tables.gathering import Ended, Gathering
 from bucketingest.stream.tables.shares import TopicOffsets, next_range, ranges_of
@@ -91,6 +93,7 @@ class Shared:
     gathering: Gathering
     ended_hosts: Collection[str]
     stop: threading.Event
+    catalogs: TableCatalogs
     shapes: SharedShapes = field(default_factory=SharedShapes)
     services: KeptProcess = field(default_factory=KeptProcess)
     """It is one table's turn at a time."""
@@ -145,6 +148,8 @@ class OneTable:
         self._ends_at: _Ends | None = None
         """While it is idle."""
         self._closed_at = forward_seconds()
+        self._catalogs: list[CatalogKeeper] | None = None
+        """They outlive what closes the table: a commit may still be missing there."""
         self._resource: BucketIngest | None = None
         self._range: SourceRange | None = None
         self._now: TopicOffsets | None = None
@@ -350,6 +355,9 @@ class OneTable:
         given = first_taken(inputs.versions, checked)
         pipeline = given.pipeline
         storage = open_storage(pipeline.table_url, pipeline.storage_options)
+        if self._catalogs is None:
+            self._catalogs = catalog_keepers(pipeline, storage, self.board)
+            shared.catalogs.add(self.topic, self._catalogs)
         lease = TableLease.acquire(
             storage,
             LeaseOwner(pipeline.name),
@@ -371,6 +379,7 @@ class OneTable:
             storage,
             lease,
             self.board,
+            self._catalogs or (),
             reads=lambda client: TopicReading(client, write=self._write),
             may_serve=lambda: self._may_serve(self.topic),
             serves=self._shared.services.start,

@@ -25,10 +25,11 @@ from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import JvmFailed, TablesParked
 from bucketingest.stream.report.progress import Progress
 from bucketingest.stream.report.tables_board import TablesBoard
-from bucketingest.stream.running import ONCE_WAITS_SECONDS
+from bucketingest.stream.running import CATALOG_SECONDS, ONCE_WAITS_SECONDS
 from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.executors import registered_executors
 from bucketingest.stream.spark.session import own_session, prepared
+from bucketingest.stream.tables.catalogs import TableCatalogs
 from bucketingest.stream.tables.combined import write_combined
 from bucketingest.stream.tables.gathering import Gathering
 from bucketingest.stream.tables.one_table import JvmGone, OneTable, Shared
@@ -127,7 +128,8 @@ class RunningTables:
         self._gathering = Gathering(lambda works: write_combined(session, works, slots))
         self._stop = threading.Event()
         rows = read_ranges(session, kafka.model_copy(update={"topics": (PLACEHOLDER,), "topic_pattern": None}))
-        self._shared = Shared(rows, resource, self._look, self._gathering, ended_hosts, self._stop)
+        self._catalogs = TableCatalogs(len(spec.catalogs))
+        self._shared = Shared(rows, resource, self._look, self._gathering, ended_hosts, self._stop, self._catalogs)
         self._tables: dict[str, _Known] = {}
         self._turns = ServiceTurns()
         self._pool = ThreadPoolExecutor(TABLES_MAX, "table")  # none waits for a thread that another table keeps
@@ -136,6 +138,7 @@ class RunningTables:
         self._has_ended = False
         board.report, board.each = self.report, self.reports
         self._gathering.start()
+        self._catalogs.start()
 
     # -- what the command uses -------------------------------------------------------------------------------------
 
@@ -244,6 +247,7 @@ class RunningTables:
         elif len(self._tables) > TABLES_MAX:  # topics may come and go for ever
             del self._tables[topic]
             self._board.forget(topic)
+            self._catalogs.forget(topic)
             self._turns.forget(topic)
 
     def _open(self) -> None:
@@ -346,6 +350,7 @@ class RunningTables:
                 future.result()
             except Exception as error:  # noqa: BLE001 - it is of no matter to the other tables
                 log.warning("a table could not be closed", extra={"reason": str(error)})
+        self._catalogs.stop(CATALOG_SECONDS if self._once else 0.0)
         self._shared.services.stop()
         self._pool.shutdown(wait=False)
         self._look.close()
