@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -16,11 +17,10 @@ from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.tables import combined
-from bucketingest.stream.tables.combined import Answer, Stages, TableFailed, Work, write_combined
+from bucketingest.stream.tables.combined import Answer, Stages, TableFailed, Work, WriteAlone, write_combined
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, pack
-from bucketingest.write.rows.write_status import WriteStatus
 from support.tables.write_plans import batch, row, write_plan
 
 Rows = Mapping[str, list[dict[str, Any]] | Exception]
@@ -143,28 +143,15 @@ def test_ranges_are_spread_by_their_sizes() -> None:
     assert sorted(len(each) for each in stages.reading) == [1, 10]
 
 
-def test_a_job_that_fails_is_repeated_in_halves_until_it_is_known_whose_rows_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    jobs: list[list[str]] = []
-
-    def written(_: object, works: Sequence[Work], __: int) -> list[Answer]:
-        topics = [each.ranges[0].topic for each in works]
-        jobs.append(topics)
-        if "kills" in topics:
-            raise PySparkException("Python worker exited unexpectedly")
-        return [[WriteStatus(task=0, sample=topic)] for topic in topics]
+def test_when_a_job_fails_each_of_its_tables_is_to_be_written_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def written(*_: object) -> list[Answer]:
+        raise PySparkException("Python worker exited unexpectedly")
 
     monkeypatch.setattr(combined, "_written", written)
-    topics = ("a", "b", "kills", "d", "e")
+    session = cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(setJobGroup=lambda *_, **__: None)))
+    works = [work(each, write_plan(tasks=1)) for each in ("a", "kills")]
 
-    answers = write_combined(cast("SparkSession", None), [work(each, write_plan(tasks=1)) for each in topics], 2)
-
-    assert jobs == [[*topics], ["a", "b"], ["kills", "d", "e"], ["kills"], ["d", "e"]]
-    assert [each[0].sample if isinstance(each, list) else str(each) for each in answers] == [
-        "a",
-        "b",
-        "Python worker exited unexpectedly",
-        "d",
-        "e",
-    ]
+    with pytest.raises(WriteAlone):
+        write_combined(session, works, 2, 60)
+    (answer,) = write_combined(session, works[1:], 2, 60)
+    assert str(answer) == "Python worker exited unexpectedly"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Event
+from threading import Event, Semaphore
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ import pytest
 from bucketingest.stream.errors import SourceDataLost
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.tables import one_table
+from bucketingest.stream.tables.combined import Answer, WriteAlone
 from bucketingest.stream.tables.one_table import OneTable
 from bucketingest.stream.tables.shares import TopicOffsets
 from bucketingest.stream.topics.continuity import text_of
@@ -20,6 +21,7 @@ from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import CoordinatorSettings
 from bucketingest.write.instants.source_range import Offsets, SourceRange
 from bucketingest.write.open_table import open_table
+from bucketingest.write.rows.write_status import WriteStatus
 from support.jobs.retries import COLUMNS, RetriedTable, event
 
 POSITION = SourceRange("kafka", None, text_of({("a", 0): 5, ("left", 0): 9}), "before", 6)
@@ -73,8 +75,40 @@ def test_letters_that_were_retried_before_it_was_one_of_many_come_back_if_their_
         topic="shop.orders",
         board=ProgressBoard(),
         _may_serve=None,
+        _catalogs=None,
         _shared=SimpleNamespace(services=SimpleNamespace(start=None), stop=Event()),
     )
     given, nothing = SimpleNamespace(pipeline=table.pipeline), cast("Any", None)
     OneTable._started(cast("Any", this), cast("Any", given), table.storage, nothing, nothing)
     assert [letter["offset"] for letter in table.left()] == [0]
+
+
+def test_after_a_failure_it_is_written_alone_until_it_has_written() -> None:
+    """And so is one whose job with others failed."""
+    jobs: list[str] = []
+    fails: list[Exception] = []
+
+    def submit(*_: object) -> list[WriteStatus]:
+        jobs.append("with others")
+        if fails:
+            raise fails.pop()
+        return []
+
+    def write(_: object) -> list[Answer]:
+        jobs.append("alone")
+        return [fails.pop() if fails else []]
+
+    gathering = SimpleNamespace(submit=submit, withdraw=lambda _: None)
+    shared = SimpleNamespace(gathering=gathering, write=write, alone=Semaphore())
+    table = cast("Any", SimpleNamespace(topic="a", trouble=None, _shared=shared))
+    work = cast("Any", None)
+
+    assert OneTable._with_others(table, work) == []
+    fails.append(WriteAlone())
+    assert OneTable._with_others(table, work) == []
+    table.trouble = "parked"
+    assert OneTable._with_others(table, work) == []
+    fails.append(ValueError("odd"))
+    with pytest.raises(ValueError, match="odd"):
+        OneTable._with_others(table, work)
+    assert jobs == ["with others", "with others", "alone", "alone", "alone"]

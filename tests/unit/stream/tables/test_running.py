@@ -145,7 +145,9 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Tables:
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch, kafka: Kafka, tables: Tables) -> Iterator[Callable[..., RunningTables]]:
     del tables
-    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
+    session: Any = SimpleNamespace(
+        sparkContext=SimpleNamespace(defaultParallelism=2, setJobGroup=lambda *_, **__: None)
+    )
     monkeypatch.setattr(running, "read_ranges", lambda *_: SimpleNamespace(sparkSession=session))
     made: list[RunningTables] = []
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -46,6 +49,9 @@ _SILENCE_MIN_SECONDS: Final = 3.0
 """A topic that says nothing is waited for half as long as the one before it in the task, and not shorter."""
 
 
+_GROUPS: Final = itertools.count()
+
+
 class TableFailed(PySparkException):
     """The tasks of one table failed, in words that begin with the error's name, as Spark has them."""
 
@@ -71,19 +77,54 @@ class _Unit:
     task: int
 
 
-def write_combined(session: SparkSession, works: Sequence[Work], slots: int) -> list[Answer]:
-    """Write the micro-batches; of each what its tasks report, or why it cannot be written. `slots`: tasks that run at
-    once. If Spark's job fails, the tables are written in two jobs, and so on: so it is known whose tasks it was.
+class WriteAlone(Exception):
+    """The job of several tables failed, or hung: each is to be written by a job of its own, so that it is known whose
+    tasks it was.
+    """
+
+
+def write_combined(session: SparkSession, works: Sequence[Work], slots: int, limit_seconds: float) -> list[Answer]:
+    """Write the micro-batches by one job; of each what its tasks report, or why it cannot be written. `slots`: tasks
+    that run at once. Tasks that have not ended after the limit are ended. Raises WriteAlone, unless there is one.
     """
     try:
-        return _written(session, works, slots)
+        with ended_after(session.sparkContext, limit_seconds):
+            return _written(session, works, slots)
     except PySparkException as error:
         if len(works) == 1:
             return [own_error(str(error)) or error]
-        half = len(works) // 2
         reason = essence(error)[0]
-        log.warning("a job of many tables failed: again in two", extra={"tables": len(works), "reason": reason})
-        return [*write_combined(session, works[:half], slots), *write_combined(session, works[half:], slots)]
+        log.warning("a job of many tables failed: each again by itself", extra={"tables": len(works), "why": reason})
+        raise WriteAlone from error
+
+
+@contextmanager
+def ended_after(context: SparkContext, seconds: float) -> Iterator[None]:
+    """End the tasks of the jobs that this thread starts in the block, if they have not ended after a time: a task that
+    hangs keeps its place for ever. Raises TableFailed then.
+    """
+    group, over, is_late = f"tables-{next(_GROUPS)}", threading.Event(), threading.Event()
+
+    def watch() -> None:
+        wait = seconds
+        while not over.wait(wait):  # again: a job may begin only now
+            is_late.set()
+            context.cancelJobGroup(group)
+            wait = 1.0
+
+    context.setJobGroup(group, "micro-batches of tables", interruptOnCancel=True)
+    watcher = threading.Thread(target=watch, name=group, daemon=True)
+    watcher.start()
+    try:
+        yield
+    except PySparkException as error:
+        if not is_late.is_set():
+            raise
+        raise TableFailed(
+            f"TasksHang: the tasks did not end within {seconds:g} s, half of health.maxCommitLag, and were ended"
+        ) from error
+    finally:
+        over.set()
 
 
 def _written(session: SparkSession, works: Sequence[Work], slots: int) -> list[Answer]:

@@ -9,16 +9,16 @@ ends is remembered, and the next row, or the next turn of its table services, op
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import chain
 from typing import Final, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.decode.kafka.client_options import Client
@@ -28,7 +28,6 @@ from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
-from bucketingest.services.worker_process import KeptProcess
 from bucketingest.spec.many_tables import table_resource
 from bucketingest.spec.model import BucketIngest
 from bucketingest.storage import Storage, open_storage
@@ -42,14 +41,12 @@ from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.retry.letters import places_of, put_back
 from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.source.messages import MessageDecoder
-from bucketingest.stream.source.shared_shapes import SharedShapes
 from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.failures import essence, got_no_answer
-from bucketingest.stream.tables.catalogs import TableCatalogs
-from bucketingest.stream.tables.combined import Work
-from bucketingest.stream.tables.gathering import Ended, Gathering
+from bucketingest.stream.tables.combined import Work, WriteAlone, ended_after
+from bucketingest.stream.tables.gathering import Ended
+from bucketingest.stream.tables.shared import Shared
 from bucketingest.stream.tables.shares import TopicOffsets, next_range, ranges_of
-from bucketingest.stream.tables.topics_look import TopicsLook
 from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.stream.topics.continuity import behind, check_same_topics, eaten, offsets_of, within
 from bucketingest.stream.topics.writing import TopicReading
@@ -80,28 +77,6 @@ class Trouble:
     """In a row."""
     again_at: float
     """By the forward clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all tables of the job use."""
-
-    rows: DataFrame
-    """Messages that are not to be read. The session has the settings that the write path relies on."""
-    resource: BucketIngest
-    look: TopicsLook
-    gathering: Gathering
-    ended_hosts: Collection[str]
-    stop: threading.Event
-    catalogs: TableCatalogs
-    shapes: SharedShapes = field(default_factory=SharedShapes)
-    services: KeptProcess = field(default_factory=KeptProcess)
-    """It is one table's turn at a time."""
-
-    @property
-    def session(self) -> SparkSession:
-        """Spark's."""
-        return self.rows.sparkSession
 
 
 def _refuse(reason: str) -> None:
@@ -306,7 +281,8 @@ class OneTable:
             self.trouble = None
             return
         self._range, self._read_at = wanted, None
-        opened.function(self._batch(wanted, ranges), wanted.batch_id)
+        with ended_after(self._shared.session.sparkContext, self._shared.limit_seconds):  # also what it has to itself
+            opened.function(self._batch(wanted, ranges), wanted.batch_id)
         opened.replay = None
         self.written_at, self.trouble = forward_seconds(), None
 
@@ -336,13 +312,27 @@ class OneTable:
         if plan.is_global:  # it needs a shuffle more than others
             self._shared.gathering.withdraw(self.topic)
             return write_ranges(rows.session, rows.ranges, plan, decoder, client)
+        work = Work(plan, decoder, client, rows.ranges)
         try:
-            statuses = self._shared.gathering.submit(self.topic, Work(plan, decoder, client, rows.ranges))
+            statuses = self._with_others(work)
         except TopicSilent as error:  # Spark's tasks would wait for longer, in the place of those of other tables
             raise SourceUnreachable(str(error)) from error
         if not any(status.undecoded for status in statuses):
-            self._read_at = self._shared.gathering.written_at
+            self._read_at = self._shared.gathering.written_at if self.trouble is None else forward_seconds()
         return statuses
+
+    def _with_others(self, work: Work) -> list[WriteStatus]:
+        """By itself after a failure, until it has written: what hangs or ends processes then does so alone."""
+        shared = self._shared
+        if self.trouble is None:
+            with suppress(WriteAlone):
+                return shared.gathering.submit(self.topic, work)
+        shared.gathering.withdraw(self.topic)
+        with shared.alone:
+            (answer,) = shared.write([work])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def _derived(self) -> BucketIngest:
         if self._resource is None:

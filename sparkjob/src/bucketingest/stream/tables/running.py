@@ -32,8 +32,9 @@ from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.tables.catalogs import TableCatalogs
 from bucketingest.stream.tables.combined import write_combined
 from bucketingest.stream.tables.gathering import Gathering
-from bucketingest.stream.tables.one_table import JvmGone, OneTable, Shared
+from bucketingest.stream.tables.one_table import JvmGone, OneTable
 from bucketingest.stream.tables.reporting import report_of, summary
+from bucketingest.stream.tables.shared import Shared
 from bucketingest.stream.tables.shares import TopicOffsets, due, waiting, went_back
 from bucketingest.stream.tables.topics_look import TopicsLook
 from bucketingest.stream.tables.turns import ServiceTurns
@@ -125,11 +126,15 @@ class RunningTables:
         self._most = kafka.max_offsets_per_trigger
         slots = session.sparkContext.defaultParallelism
         self._look = TopicsLook(session, kafka, board, ONCE_WAITS_SECONDS if self._once else math.inf)
-        self._gathering = Gathering(lambda works: write_combined(session, works, slots))
+        limit = self._late_after / 2
+        write = partial(write_combined, session, slots=slots, limit_seconds=limit)
+        self._gathering = Gathering(write)
         self._stop = threading.Event()
         rows = read_ranges(session, kafka.model_copy(update={"topics": (PLACEHOLDER,), "topic_pattern": None}))
         self._catalogs = TableCatalogs(len(spec.catalogs))
-        self._shared = Shared(rows, resource, self._look, self._gathering, ended_hosts, self._stop, self._catalogs)
+        self._shared = Shared(
+            rows, resource, self._look, self._gathering, write, limit, ended_hosts, self._stop, self._catalogs
+        )
         self._tables: dict[str, _Known] = {}
         self._turns = ServiceTurns()
         self._pool = ThreadPoolExecutor(TABLES_MAX, "table")  # none waits for a thread that another table keeps
