@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from bucketingest.cli.connect.checking_spark import CheckingSpark
@@ -69,7 +71,9 @@ def test_each_table_is_found_by_name_and_one_that_cannot_be_stops_none(
     for number, name in enumerate(("a.b", "a-b", "c")):
         topics.send(name, 0, 10 * (number + 1))
     iceberg = {"type": "sql", "uri": f"sqlite:///{tmp_path}/iceberg.db", "warehouse": str(tmp_path / "warehouse")}
-    with running_glue() as (endpoint, glue):
+    lake = SqlCatalog("default", uri=iceberg["uri"], warehouse=iceberg["warehouse"])
+    lake.create_namespace("lake")
+    with running_glue() as (endpoint, glue), closing(lake):
         monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", endpoint)
         of_glue = {"region": "eu-west-1", "database": "lake", "table": "t_{topic}"}
         resource = topics.resource(
@@ -81,6 +85,7 @@ def test_each_table_is_found_by_name_and_one_that_cannot_be_stops_none(
         assert (progress.rows, progress.commits) == (60, 3)
         prefix = topics.prefix.replace(".", "_")
         assert names == {f"t_{prefix}{name}{view}" for name in ("a_b", "c") for view in ("", "_rt", "_ro")}
+        assert {each[1] for each in lake.list_tables("lake")} == {f"{prefix}{name}" for name in ("a_b", "c")}
         failed, _ = progress.catalogs
         assert failed.problem is not None
         assert "give this table another name" in failed.problem

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -90,7 +91,7 @@ def write_combined(session: SparkSession, works: Sequence[Work], slots: int, lim
     try:
         with ended_after(session.sparkContext, limit_seconds):
             return _written(session, works, slots)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:  # which of them depends on where in Spark it failed
         if len(works) == 1:
             return [own_error(str(error)) or error]
         reason = essence(error)[0]
@@ -117,7 +118,7 @@ def ended_after(context: SparkContext, seconds: float) -> Iterator[None]:
     watcher.start()
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         if not is_late.is_set():
             raise
         raise TableFailed(
