@@ -28,8 +28,9 @@ class _Hangs(list[TopicRange]):
 
 def test_tasks_that_hang_are_ended_and_it_is_known_whose_they_are(spark: SparkSession) -> None:
     cast("Any", cloudpickle).register_pickle_by_value(sys.modules[__name__])
+    client = Client({"bootstrap.servers": "127.0.0.1:1", "group.id": "none"})
     hangs = [
-        Work(write_plan(tasks=1), cast("Any", None), Client({}), _Hangs([TopicRange(topic, 0, 0, 1)]))
+        Work(write_plan(tasks=1), cast("Any", None), client, _Hangs([TopicRange(topic, 0, 0, 1)]))
         for topic in ("a", "b")
     ]
 
