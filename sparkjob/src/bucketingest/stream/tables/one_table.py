@@ -314,25 +314,28 @@ class OneTable:
             return write_ranges(rows.session, rows.ranges, plan, decoder, client)
         work = Work(plan, decoder, client, rows.ranges)
         try:
-            statuses = self._with_others(work)
+            statuses, read_at = self._with_others(work)
         except TopicSilent as error:  # Spark's tasks would wait for longer, in the place of those of other tables
             raise SourceUnreachable(str(error)) from error
         if not any(status.undecoded for status in statuses):
-            self._read_at = self._shared.gathering.written_at if self.trouble is None else forward_seconds()
+            self._read_at = read_at
         return statuses
 
-    def _with_others(self, work: Work) -> list[WriteStatus]:
-        """By itself after a failure, until it has written: what hangs or ends processes then does so alone."""
+    def _with_others(self, work: Work) -> tuple[list[WriteStatus], float]:
+        """Write it, and return when the tasks had read it. By itself after a failure, until it has written: what hangs
+        or ends processes then does so alone.
+        """
         shared = self._shared
         if self.trouble is None:
             with suppress(WriteAlone):
-                return shared.gathering.submit(self.topic, work)
+                statuses = shared.gathering.submit(self.topic, work)
+                return statuses, shared.gathering.written_at
         shared.gathering.withdraw(self.topic)
         with shared.alone:
             (answer,) = shared.write([work])
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return answer, forward_seconds()
 
     def _derived(self) -> BucketIngest:
         if self._resource is None:
