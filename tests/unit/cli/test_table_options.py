@@ -88,8 +88,9 @@ def test_of_one_table_there_is_no_choice(command: Command, lake: Path) -> None:
     assert "is the path of one table: leave the option out" in ended.err
 
 
-def test_catalogs_that_there_cannot_be_are_not_synced(command: Command, lake: Path) -> None:
-    assert "spec.catalogs names no catalog" in command("sync", lake).err
+def test_catalogs_are_synced_for_a_topic_and_without_any_it_is_said(command: Command, lake: Path) -> None:
+    assert "name one by --topic" in command("sync", lake).err
+    assert "spec.catalogs names no catalog" in command("sync", lake, "--topic", "shop.orders").err
 
 
 def test_each_command_that_takes_a_table_takes_a_topic() -> None:
