@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.java_gateway import CallbackServerParameters
 from py4j.protocol import Py4JError
 
 from bucketingest.spec.fields.catalogs import HiveCatalog
@@ -125,34 +124,39 @@ def _key_store(authority: Authority) -> Path:
     return made
 
 
-class _Login:
-    """Java asks it who may come in."""
+_LOGIN: Final = """
+public class Login implements javax.security.auth.callback.CallbackHandler {
+    private boolean isRight = false;
 
-    def __init__(self) -> None:
-        self._is_right = False
+    public void handle(javax.security.auth.callback.Callback[] asked) {
+        for (int at = 0; at < asked.length; at++) {
+            if (asked[at] instanceof javax.security.auth.callback.PasswordCallback) {
+                char[] given = ((javax.security.auth.callback.PasswordCallback) asked[at]).getPassword();
+                isRight = "PASSWORD".equals(new String(given));
+            } else if (asked[at] instanceof javax.security.sasl.AuthorizeCallback) {
+                javax.security.sasl.AuthorizeCallback login = (javax.security.sasl.AuthorizeCallback) asked[at];
+                login.setAuthorized(isRight && "ingest".equals(login.getAuthenticationID()));
+            }
+        }
+    }
+}
+"""
+"""Java asks it who may come in. In Java: calls from Java into Python have been seen to hang."""
 
-    def handle(self, callbacks: Any) -> None:
-        for each in callbacks:
-            kind = each.getClass().getSimpleName()
-            if kind == "PasswordCallback":
-                self._is_right = "".join(each.getPassword()) == PASSWORD
-            elif kind == "AuthorizeCallback":
-                each.setAuthorized(self._is_right and each.getAuthenticationID() == "ingest")
 
-    class Java:
-        implements = ("javax.security.auth.callback.CallbackHandler",)
+def _login(jvm: Any) -> Any:
+    compiler = jvm.jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(_LOGIN.replace("PASSWORD", PASSWORD))
+    return compiler.getClassLoader().loadClass("Login").newInstance()
 
 
 def _serve_with_password(jvm: Any, store: Path) -> int:
-    jvm.start_callback_server(CallbackServerParameters(port=0, daemonize=True, daemonize_connections=True))
-    gateway, answers = jvm.java_gateway_server, jvm.get_callback_server().get_listening_port()
-    gateway.resetCallbackClient(gateway.getCallbackClient().getAddress(), answers)
     apache = jvm.jvm.org.apache
     jvm.jvm.java.security.Security.addProvider(apache.hive.service.auth.PlainSaslServer.SaslPlainProvider())
     of_hive = apache.hadoop.hive.metastore
     handler = of_hive.HiveMetaStore.HMSHandler("password", apache.hadoop.hive.conf.HiveConf(), True)
     logins = apache.thrift.transport.TSaslServerTransport.Factory()
-    logins.addServerDefinition("PLAIN", "NONE", None, jvm.jvm.java.util.HashMap(), _Login())
+    logins.addServerDefinition("PLAIN", "NONE", None, jvm.jvm.java.util.HashMap(), _login(jvm))
     of_tls = apache.thrift.transport.TSSLTransportFactory
     parameters = of_tls.TSSLTransportParameters()
     parameters.setKeyStore(str(store), _STORE)
