@@ -100,9 +100,7 @@ def test_ctrl_c_before_anything_runs_is_reported_without_a_traceback(
     assert (ended.code, ended.err) == (ExitCode.INTERRUPTED, "interrupted\n")
 
 
-def test_ctrl_c_while_a_class_is_made_is_no_defect(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_ctrl_c_while_a_class_is_made_is_no_defect(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.11 makes a RuntimeError of what is raised in `__set_name__`, as in an import."""
 
     def interrupted(*_: object) -> None:

@@ -206,8 +206,7 @@ class Status(SpecModel):
         default=None,
         description="Ready, Reconciling, Stalled, CommitFresh, CheckpointHealthy, TimelineClean; with table services "
         "ServicesHealthy; with a source of files SourceComplete; with catalogs CatalogSynced; with a schema registry "
-        "SchemasTaken; with many tables TablesHealthy; with an audit "
-        "MirrorEqual; after a change of the spec Degraded.",
+        "SchemasTaken; with many tables TablesHealthy; with an audit MirrorEqual; after a change of the spec Degraded.",
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bucketingest.spec.rules.cel import CelRule
+from bucketingest.spec.rules.running import CATALOGS
 
 
 def _has(path: str) -> str:
@@ -48,7 +49,7 @@ TABLES: Final = (
             f"table of catalogs' {kind} has {{topic}} with tables, and without them it has not",
             ".catalogs",
         )
-        for kind in ("hive", "glue", "iceberg")
+        for kind in CATALOGS
     ),
     CelRule(
         "!has(self.tables) || !has(self.services.mode) || self.services.mode != 'job'",

@@ -9,6 +9,7 @@ from typing import Final
 from bucketingest.spec.fields.tables import PLACEHOLDER, TOPIC
 from bucketingest.spec.reading.view import View
 from bucketingest.spec.rules.finding import Finding, Rules, mappings
+from bucketingest.spec.rules.running import CATALOGS
 
 
 def _placeholders(view: View) -> Iterator[Finding]:
@@ -26,7 +27,7 @@ def _places(view: View) -> Iterator[tuple[tuple[str | int, ...], str | None]]:
     for path in ("table.path", "table.name", "table.pipeline", "errors.deadLetterPath"):
         yield tuple(path.split(".")), view.text(path)
     for number, each in mappings(view, "catalogs"):
-        for kind in ("hive", "glue", "iceberg"):
+        for kind in CATALOGS:
             yield ("catalogs", number, kind, "table"), View(each).text(f"{kind}.table")
 
 

@@ -122,7 +122,7 @@ def ended_after(context: SparkContext, seconds: float) -> Iterator[None]:
         if not is_late.is_set():
             raise
         raise TableFailed(
-            f"TasksHang: the tasks did not end within {seconds:g} s, half of health.maxCommitLag, and were ended"
+            f"TasksHang: the tasks did not end within {seconds:g} s, half of health.maxCommitLag, and were stopped"
         ) from error
     finally:
         over.set()
