@@ -10,6 +10,7 @@ import pytest
 
 from bucketingest.catalog.errors import CatalogUnavailable
 from bucketingest.catalog.keeper import COMPARE_EVERY, LOOK_EVERY, NOTICE_EVERY, CatalogKeeper, CatalogState
+from bucketingest.catalog.keeping import CatalogThreads
 from bucketingest.catalog.sync import HudiTarget
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.instant_time import parse_time
@@ -149,9 +150,11 @@ def test_a_commit_that_is_archived_before_it_was_looked_at_leads_to_a_comparison
 
 
 def test_a_stop_takes_the_last_commit_along(job: Job) -> None:
-    job.keeper.start()
+    threads = CatalogThreads(1)
+    threads.add("t", [job.keeper])
+    threads.start()
     job.commit("z")
-    job.keeper.stop(30)
+    threads.stop(30)
     assert job.partitions() == {"a", "z"}
 
 

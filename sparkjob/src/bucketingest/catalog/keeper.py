@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -65,7 +64,7 @@ def _need(state: CatalogState) -> tuple[bool, float]:
 
 
 class CatalogKeeper:
-    """One catalog of a running job. `step` is one look; `start` lets a thread of its own take them.
+    """One table in one catalog of a running job. `step` is one look, and due now and then.
 
     `commits`: changes when the job has committed, or a table service of it. Until then, and until the whole is
     compared, storage is not asked. `forward`: seconds by a clock that cannot be set.
@@ -96,8 +95,6 @@ class CatalogKeeper:
         self._compare_at = clock()
         self._pause = LOOK_EVERY
         self._stepped_at = float("-inf")
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"catalog {target.name}", daemon=True)
 
     def lets_clean(self, superseded_at: float) -> bool:
         """Whether a clean may delete files that were superseded until this moment, by the same clock as `forward`.
@@ -114,25 +111,6 @@ class CatalogKeeper:
     def show(self) -> None:
         """Report how far the catalog is."""
         self._report(self._state)
-
-    def start(self) -> None:
-        """Begin, in a thread that nobody waits for."""
-        self.show()
-        self._thread.start()
-
-    def stop(self, wait_seconds: float) -> None:
-        """Take one last look, and no other. What hangs longer ends with the process: what it did may be repeated."""
-        self._ending.set()
-        if self._thread.is_alive():
-            self._thread.join(wait_seconds)
-
-    def _run(self) -> None:
-        while True:
-            last = self._ending.is_set()
-            self.step()
-            if last:
-                return
-            self._ending.wait(self._pause.total_seconds())
 
     def step(self) -> None:
         """Look at the table, and register what is new. Raises nothing: what fails is reported, and tried again."""

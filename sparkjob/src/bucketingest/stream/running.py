@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
 from bucketingest.catalog.keeper import CatalogKeeper
+from bucketingest.catalog.keeping import CatalogThreads
 from bucketingest.errors import BucketIngestError
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.stream.errors import JvmFailed, QueryFailed, SourceUnreachable
@@ -56,7 +57,7 @@ class RunningIngest:
         """`reopen`: makes another starter when the columns become more."""
         self._starter = starter
         self._reopen = reopen
-        self._catalogs = catalogs
+        self._catalogs = CatalogThreads(len(catalogs))
         self._lease = lease
         self._function = starter.function
         self._restarts = 0
@@ -65,8 +66,8 @@ class RunningIngest:
         self.query: Query | None = None
         """None while Kafka does not answer."""
         self._begin()
-        for catalog in catalogs:
-            catalog.start()
+        self._catalogs.add("", catalogs)
+        self._catalogs.start()
 
     def progress(self) -> Progress:
         """What the query is doing now."""
@@ -103,8 +104,8 @@ class RunningIngest:
             self._starter.whole.close()
         self._function.stop_services()
         self._lease.release()
-        for catalog in self._catalogs:  # a run that ends with its input has no later time for its last commit
-            catalog.stop(CATALOG_SECONDS if self._starter.once else 0.0)
+        # A run that ends with its input has no later time for its last commit.
+        self._catalogs.stop(CATALOG_SECONDS if self._starter.once else 0.0)
 
     @property
     def service_pid(self) -> int | None:

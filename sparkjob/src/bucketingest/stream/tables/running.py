@@ -17,6 +17,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from bucketingest.catalog.keeping import CatalogThreads
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.spec.fields.tables import PLACEHOLDER
 from bucketingest.spec.job_report import TableReport, TablesReport
@@ -29,7 +30,6 @@ from bucketingest.stream.running import CATALOG_SECONDS, ONCE_WAITS_SECONDS
 from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.executors import registered_executors
 from bucketingest.stream.spark.session import own_session, prepared
-from bucketingest.stream.tables.catalogs import TableCatalogs
 from bucketingest.stream.tables.combined import write_combined
 from bucketingest.stream.tables.gathering import Gathering
 from bucketingest.stream.tables.one_table import JvmGone, OneTable
@@ -131,7 +131,7 @@ class RunningTables:
         self._gathering = Gathering(write)
         self._stop = threading.Event()
         rows = read_ranges(session, kafka.model_copy(update={"topics": (PLACEHOLDER,), "topic_pattern": None}))
-        self._catalogs = TableCatalogs(len(spec.catalogs))
+        self._catalogs = CatalogThreads(len(spec.catalogs))
         self._shared = Shared(
             rows, resource, self._look, self._gathering, write, limit, ended_hosts, self._stop, self._catalogs
         )

@@ -9,10 +9,10 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from bucketingest.catalog.keeping import CatalogThreads
 from bucketingest.services.worker_process import KeptProcess
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.source.shared_shapes import SharedShapes
-from bucketingest.stream.tables.catalogs import TableCatalogs
 from bucketingest.stream.tables.combined import Write
 from bucketingest.stream.tables.gathering import Gathering
 from bucketingest.stream.tables.topics_look import TopicsLook
@@ -36,7 +36,7 @@ class Shared:
     """Tasks of a micro-batch that take longer are ended."""
     ended_hosts: Collection[str]
     stop: threading.Event
-    catalogs: TableCatalogs
+    catalogs: CatalogThreads
     alone: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_ALONE))
     shapes: SharedShapes = field(default_factory=SharedShapes)
     services: KeptProcess = field(default_factory=KeptProcess)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bucketingest.catalog.keeper import CatalogState, worst_of
-from bucketingest.stream.tables.catalogs import TableCatalogs
+from bucketingest.catalog.keeping import CatalogThreads
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 _WAIT_SECONDS = 30.0
@@ -40,8 +40,8 @@ class Keeper:
 
 
 @contextmanager
-def running(count: int) -> Iterator[TableCatalogs]:
-    catalogs = TableCatalogs(count)
+def running(count: int) -> Iterator[CatalogThreads]:
+    catalogs = CatalogThreads(count)
     catalogs.start()
     try:
         yield catalogs
@@ -49,7 +49,7 @@ def running(count: int) -> Iterator[TableCatalogs]:
         catalogs.stop(_WAIT_SECONDS)
 
 
-def add(catalogs: TableCatalogs, topic: str, *keepers: Keeper) -> None:
+def add(catalogs: CatalogThreads, topic: str, *keepers: Keeper) -> None:
     given: Any = keepers
     catalogs.add(topic, given)
 

@@ -1,5 +1,5 @@
-"""The catalogs of many tables: a thread for each catalog, which looks at one table after the other. A catalog that
-hangs keeps back no commit, and no other catalog.
+"""The threads that keep catalogs up to date: one for each catalog, which looks at one table after the other. A catalog
+that hangs keeps back no commit, and no other catalog.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from bucketingest.catalog.keeper import NOTICE_EVERY, CatalogKeeper
 
 
-class TableCatalogs:
+class CatalogThreads:
     """Keeps the tables' entries up to date; `add` and `forget` may be called by any thread."""
 
     def __init__(self, count: int) -> None:
@@ -29,7 +29,9 @@ class TableCatalogs:
             thread.start()
 
     def stop(self, wait_seconds: float) -> None:
-        """Take one last look at each table, and no other, as far as the time allows."""
+        """Take one last look at each table, and no other, as far as the time allows. What hangs longer ends with the
+        process: what it did may be repeated.
+        """
         self._ending.set()
         deadline = time.monotonic() + wait_seconds
         for thread in self._threads:
