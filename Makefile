@@ -346,51 +346,54 @@ helm: $(READY) ## Helm, built with Go
 oracle: oracle-venv hudi-bundle spark-protobuf ## Hudi's own reader and writer: its bundle, and PySpark 3.5 in its own environment
 oracle-venv: $(ORACLE_VENV)/.ready
 
+# What is in the cache folder has its version in its name. Where it is there it stays as it is, whatever the times of a
+# checkout's files are: processes of another checkout may be reading it. Hence these rules' only order-only prerequisites.
+
 # The dependencies of a pom as one folder of jars.
 define copy_jars
 	rm -rf $(@D)
-	mvn -B -q -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(@D)
+	mvn -B -q -f $(firstword $|) dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(@D)
 	touch $@
 endef
 # With it a JVM of the tests starts with a third less work. Without it they are only slower.
 $(CLASS_ARCHIVE): $(READY) sparkjob/container/class_archive.py | java
 	$(BIN)/python sparkjob/container/class_archive.py $(CURDIR)/$@ || echo "no class archive: Spark's JVMs start slower"
-$(CONNECTORS)/.ready: sparkjob/connectors/pom.xml | mvn
+$(CONNECTORS)/.ready: | sparkjob/connectors/pom.xml mvn
 	$(copy_jars)
-$(KAFKA_BROKER)/.ready: tools/jars/kafka-broker/pom.xml | mvn
+$(KAFKA_BROKER)/.ready: | tools/jars/kafka-broker/pom.xml mvn
 	$(copy_jars)
-$(APICURIO_REGISTRY)/.ready: tools/jars/apicurio-registry/pom.xml | mvn
+$(APICURIO_REGISTRY)/.ready: | tools/jars/apicurio-registry/pom.xml mvn
 	rm -rf $(@D)
-	mvn -B -q -f $< dependency:unpack-dependencies -DoutputDirectory=$(@D)
+	mvn -B -q -f $(firstword $|) dependency:unpack-dependencies -DoutputDirectory=$(@D)
 	touch $@
 # Its archive has fifty plugins, with links between their jars: only tar unpacks these.
-$(TRINO)/.ready: tools/jars/trino/pom.xml | mvn
+$(TRINO)/.ready: | tools/jars/trino/pom.xml mvn
 	rm -rf $(@D)
 	mkdir -p $(@D)/all $(@D)/plugin
-	mvn -B -q -f $< dependency:copy-dependencies -DoutputDirectory=$(@D)/all
+	mvn -B -q -f $(firstword $|) dependency:copy-dependencies -DoutputDirectory=$(@D)/all
 	tar -xzf $(@D)/all/*.tar.gz -C $(@D)/all --strip-components=1
 	mv $(@D)/all/lib $(@D)
 	mv $(@D)/all/plugin/hudi $(@D)/all/plugin/iceberg $(@D)/plugin
 	rm -rf $(@D)/all
 	touch $@
 # Of its archive two large libraries of others are left out.
-$(DEBEZIUM)/.ready: tools/jars/debezium/pom.xml | mvn
+$(DEBEZIUM)/.ready: | tools/jars/debezium/pom.xml mvn
 	rm -rf $(@D)
 	mkdir -p $(@D)
-	mvn -B -q -f $< dependency:copy-dependencies -DoutputDirectory=$(@D)/all
+	mvn -B -q -f $(firstword $|) dependency:copy-dependencies -DoutputDirectory=$(@D)/all
 	tar -xzf $(@D)/all/*.tar.gz -C $(@D) --strip-components=1 --wildcards \
 	  --exclude='rocketmq-rocksdb-*' --exclude='vitess-*' 'debezium-server/*-runner.jar' 'debezium-server/lib/*'
 	rm -rf $(@D)/all
 	touch $@
-$(KAFKA_SPARK_3_5)/.ready: tools/jars/kafka-spark-3.5/pom.xml | mvn
+$(KAFKA_SPARK_3_5)/.ready: | tools/jars/kafka-spark-3.5/pom.xml mvn
 	$(copy_jars)
-$(SPARK_PROTOBUF)/.ready: tools/jars/spark-protobuf-3.4/pom.xml | mvn
+$(SPARK_PROTOBUF)/.ready: | tools/jars/spark-protobuf-3.4/pom.xml mvn
 	$(copy_jars)
-$(HUDI_BUNDLE): tools/jars/hudi-spark-3.5/pom.xml | mvn
-	mvn -B -q -f $< dependency:copy-dependencies -DoutputDirectory=$(@D)
+$(HUDI_BUNDLE): | tools/jars/hudi-spark-3.5/pom.xml mvn
+	mvn -B -q -f $(firstword $|) dependency:copy-dependencies -DoutputDirectory=$(@D)
 	touch $@
 
-$(VERSITYGW): tools/versitygw/go.mod tools/versitygw/go.sum
+$(VERSITYGW): | tools/versitygw/go.mod tools/versitygw/go.sum
 	@command -v go >/dev/null || { echo "Go 1.21 or newer is missing: see go.dev/dl" >&2; exit 1; }
 	mkdir -p $(@D)
 	cd tools/versitygw && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags '-s -w' -o $@ github.com/versity/versitygw/cmd/versitygw
@@ -425,9 +428,9 @@ $(DATABASES)/.ready:
 $(KERBEROS)/.ready:
 	$(call unpack_packages,krb5-kdc krb5-admin-server libgssapi-krb5-2)
 
-$(ORACLE_VENV)/.ready: requirements/oracle.txt | $(UV)
+$(ORACLE_VENV)/.ready: | requirements/oracle.txt $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
-	$(UV) pip sync --quiet --require-hashes --python $(@D)/bin/python $<
+	$(UV) pip sync --quiet --require-hashes --python $(@D)/bin/python $(firstword $|)
 	ln -sfn $(@D) $(CACHE)/oracle
 	touch $@
 
