@@ -15,17 +15,14 @@ from bucketingest_operator.decide.permission import forbidden
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
-    CreateAudit,
+    CreateCheck,
     CreateCompaction,
-    CreatePreflight,
     CreateRollback,
     CreateServices,
     DeleteAttempt,
-    DeleteAudit,
-    DeleteCompaction,
     DeleteDriver,
     DeleteExecutors,
-    DeletePreflight,
+    DeleteJob,
     EmitEvent,
     RemoveFinalizer,
     StartAttempt,
@@ -43,15 +40,8 @@ from bucketingest_operator.kube.kinds import (
     Kind,
 )
 from bucketingest_operator.kube.leaders_api import CreationRefused, LeadersApi, create_all, together
-from bucketingest_operator.manifests.attempt_objects import (
-    ATTEMPT_LABEL,
-    AUDIT_ROLE,
-    PREFLIGHT_ROLE,
-    ROLE_LABEL,
-    UID_LABEL,
-    Manifests,
-)
-from bucketingest_operator.manifests.merging_jobs import COMPACTION_ROLE, MergingJobs
+from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL, UID_LABEL, Manifests
+from bucketingest_operator.manifests.merging_jobs import MergingJobs
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import Refusal
@@ -135,26 +125,24 @@ class Actor:
             case CreateRollback(number, wanted):
                 made = _allowed(Manifests(wanted, resource.namespace, resource.uid, self._settings))
                 await create_all(self._api, [*made.identity(), made.rollback_job(number)])
-            case CreateCompaction(work, digest, wanted):
-                merging = MergingJobs(wanted, resource.namespace, resource.uid, self._settings)
-                await self._create_job(resource, merging, merging.compaction_job(work, digest), COMPACTION_ROLE)
-            case CreateServices(wanted):
-                merging = MergingJobs(wanted, resource.namespace, resource.uid, self._settings)
-                await self._create_job(resource, merging, merging.services_job(), COMPACTION_ROLE)
-            case CreatePreflight(number, digest, wanted):
-                made = Manifests(wanted, resource.namespace, resource.uid, self._settings)
-                await self._create_job(resource, made, made.preflight_job(number, digest), PREFLIGHT_ROLE)
-            case CreateAudit(number, digest, wanted):
-                merging = MergingJobs(wanted, resource.namespace, resource.uid, self._settings)
-                await self._create_job(resource, merging, merging.audit_job(number, digest), AUDIT_ROLE)
+            case CreateCompaction() | CreateServices() | CreateCheck():
+                await self._create_job(resource, action)
             case EmitEvent():
                 await self._emit_event(resource, action)
             case _:
                 await self._remove(resource, action)
         return None
 
-    async def _create_job(self, resource: Resource, made: Manifests, job: Object, role: str) -> None:
+    async def _create_job(self, resource: Resource, action: CreateCompaction | CreateServices | CreateCheck) -> None:
         """A Job that a quota or an admission controller refuses must not hold up what the ingestion needs."""
+        made = MergingJobs(action.wanted, resource.namespace, resource.uid, self._settings)
+        match action:
+            case CreateCompaction(work, digest):
+                job = made.compaction_job(work, digest)
+            case CreateServices():
+                job = made.services_job()
+            case CreateCheck(role, number, digest):
+                job = made.preflight_job(number, digest) if role == "preflight" else made.audit_job(number, digest)
         try:
             await create_all(self._api, [*_allowed(made).identity(), job])
         except NotFound:
@@ -162,7 +150,7 @@ class Actor:
         except ApiError as error:
             if not 400 <= error.code < 500 or error.namespace_terminating:
                 raise
-            name = job["metadata"]["name"]
+            name, role = job["metadata"]["name"], job["metadata"]["labels"][ROLE_LABEL]
             log.warning("a Job was refused", extra={"job": name, "error": str(error)})
             why = forbidden(made)
             said = (why or str(error))[:_EVENT_MESSAGE_MAX]
@@ -170,9 +158,7 @@ class Actor:
             self._refused(resource.uid, refusal)
 
     async def _remove(
-        self,
-        resource: Resource,
-        action: DeleteDriver | DeleteExecutors | DeleteAttempt | DeleteCompaction | DeletePreflight | DeleteAudit,
+        self, resource: Resource, action: DeleteDriver | DeleteExecutors | DeleteAttempt | DeleteJob
     ) -> None:
         names, where = Names(resource.name, resource.uid), resource.namespace
         match action:
@@ -180,7 +166,7 @@ class Actor:
                 await self._delete(PODS, where, name, uid, grace=0 if force else STUCK_SECONDS if stuck else None)
             case DeleteExecutors(number):
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
-            case DeleteCompaction(name, uid) | DeletePreflight(name, uid) | DeleteAudit(name, uid):
+            case DeleteJob(name, uid):
                 await self._delete(JOBS, where, name, uid)
             case DeleteAttempt(number):
                 # The ConfigMap last: while it exists, the next pass sees that the attempt still has to be cleaned up.

@@ -103,16 +103,15 @@ def without_secrets(seen: Observation) -> Observation:
 
 def _with_checks_renamed(seen: Observation, after: Mapping[str, str]) -> Observation:
     """The observation with other digests of checks of specs, and the names that follow from them."""
-    names, refusal = Names(seen.resource.name, seen.resource.uid), seen.preflight_refusal
+    names = Names(seen.resource.name, seen.resource.uid)
     renamed = {names.preflight(one): names.preflight(other) for one, other in after.items()}
     preflights = tuple(
         replace(each, digest=after.get(each.digest, each.digest), name=renamed.get(each.name, each.name))
         for each in seen.preflights
     )
-    if refusal is not None:
-        refusal = replace(refusal, job=renamed.get(refusal.job, refusal.job))
+    refusals = tuple(replace(each, job=renamed.get(each.job, each.job)) for each in seen.refusals)
     audits = tuple(replace(each, digest=after.get(each.digest, each.digest)) for each in seen.audits)
-    return replace(seen, preflights=preflights, preflight_refusal=refusal, audits=audits)
+    return replace(seen, preflights=preflights, audits=audits, refusals=refusals)
 
 
 def _exchanged(status: Status, after: Mapping[str, str]) -> Status:

@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from bucketingest.spec.job_report import ProgressReport, TerminationReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest_operator.resource import Resource
+
+CheckRole = Literal["preflight", "audit"]
+"""What a Job checks: a changed spec, or whether the table equals its source."""
+REFUSED_REST: Final = timedelta(minutes=2)
+"""Time from the refusal of a Job to the next try."""
 
 
 class PodState(Enum):
@@ -165,7 +170,7 @@ class CheckJob:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The API server's last refusal of a compaction's, a preflight's or an audit's Job.
+    """The API server's last refusal of a Job that merges or checks.
 
     Attributes:
         role: `compaction`, `preflight` or `audit`.
@@ -177,6 +182,10 @@ class Refusal:
     at: datetime
     role: str = "compaction"
     about_driver: bool = False
+
+    def is_fresh(self, now: datetime) -> bool:
+        """Whether it is too early for another try."""
+        return timedelta() <= now - self.at < REFUSED_REST
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +273,9 @@ class Observation:
         live: Pods and Jobs were just read from the API server, not from a cache. Only then an absent object counts as
             gone.
         compaction_jobs: Every one of this resource, also those that have ended.
-        refusal: Of a compaction's Job, as long as this process runs.
-        preflights: Every one of this resource, also those that have ended.
-        preflight_refusal: As `refusal`, of a preflight's Job.
+        preflights: Jobs that check a changed spec, also those that have ended.
         audits: Jobs that compare the table with its source.
-        audit_refusal: As `refusal`, of such a Job.
+        refusals: The last one of each role, as long as this process runs.
         namespace_terminating: Nothing can be created any more.
         creation_refusal: The last creation was refused; None if it was not, or nothing was tried.
         last_good: The spec of `status.upgrade.attempt`, if another one is wanted and its ConfigMap can be read.
@@ -284,11 +291,9 @@ class Observation:
     inputs: Annotated[Mapping[int, AttemptInput], Field(alias="told")] = field(default_factory=dict)
     jobs: tuple[RollbackJob, ...] = ()
     compaction_jobs: tuple[CompactionJob, ...] = ()
-    refusal: Refusal | None = None
     preflights: tuple[CheckJob, ...] = ()
-    preflight_refusal: Refusal | None = None
     audits: tuple[CheckJob, ...] = ()
-    audit_refusal: Refusal | None = None
+    refusals: tuple[Refusal, ...] = ()
     executors: Executors = Executors()
     contact: Contact = Contact()
     claims: tuple[Claim, ...] = ()
@@ -307,3 +312,12 @@ class Observation:
     def job(self, attempt: int) -> RollbackJob | None:
         """The rollback Job that followed an attempt."""
         return next((job for job in self.jobs if job.attempt == attempt), None)
+
+    def refusal(self, job: str) -> Refusal | None:
+        """Why the Job of this name could not be made, if it was the last one of its role."""
+        return next((each for each in self.refusals if each.job == job), None)
+
+    def fresh_refusal(self, job: str) -> Refusal | None:
+        """The same, if it is too early for another try."""
+        refusal = self.refusal(job)
+        return refusal if refusal is not None and refusal.is_fresh(self.now) else None

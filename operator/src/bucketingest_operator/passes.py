@@ -249,13 +249,6 @@ class Passes:
         live = memory.look_live
         over = self._is_terminating(resource.namespace)
         seen, memory.talk = await self._observer.observe(resource, memory.talk, live=live, namespace_terminating=over)
-        jobs = memory.refused_jobs
-        seen = replace(
-            seen,
-            refusal=jobs.get("compaction"),
-            preflight_refusal=jobs.get("preflight"),
-            audit_refusal=jobs.get("audit"),
-        )
         talk = memory.talk
         if talk is not None and talk.report is not None and talk.silent_since is None:
             young = any(pod.created_at >= self._began for pod in seen.drivers if pod.can_run)
@@ -263,7 +256,8 @@ class Passes:
         assert self.actor is not None, "passes started before `actor` was set"
         # Nothing is awaited from here to the note: so two passes cannot take the same turn.
         refusal, kept = self._refusal(resource, memory), self.actor.upgrade_kept
-        seen = replace(seen, upgrade_kept=kept, restarts_full=self.budget.full(resource), creation_refusal=refusal)
+        refused, full = tuple(memory.refused_jobs.values()), self.budget.full(resource)
+        seen = replace(seen, refusals=refused, upgrade_kept=kept, restarts_full=full, creation_refusal=refusal)
         plan = reconcile(seen)
         self.budget.note(seen, plan)
         self._log(seen, plan)

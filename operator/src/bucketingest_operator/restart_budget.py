@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from bucketingest.spec.status import Attempt, Status
 from bucketingest_operator.decide.current_attempt import PLANNED_RESTARTS
 from bucketingest_operator.decide.pass_state import RESTART_WAITING
-from bucketingest_operator.decide.plan import CreatePreflight, Plan
+from bucketingest_operator.decide.plan import CreateCheck, Plan
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.decide.status import READY, RECONCILING
 from bucketingest_operator.decide.upgrade.preflight import PASSED, PENDING, SKIPPED
@@ -162,7 +162,7 @@ def _is_checked(seen: Observation, plan: Plan) -> bool:
     """Whether the changed spec is being checked, or was, and the restart follows."""
     upgrade = plan.status.upgrade
     preflight = None if upgrade is None else upgrade.preflight
-    if any(isinstance(each, CreatePreflight) for each in plan.actions):
+    if any(isinstance(each, CreateCheck) and each.role == "preflight" for each in plan.actions):
         return True
     runs = any(each.state is JobState.RUNNING for each in seen.preflights)
     return preflight is not None and (runs or preflight.result in {PASSED, SKIPPED})

@@ -13,14 +13,13 @@ from bucketingest.spec.status import UpgradeStatus
 from bucketingest_operator.decide.plan import (
     Action,
     AddFinalizer,
+    CreateCheck,
     CreateCompaction,
-    CreatePreflight,
     CreateRollback,
     DeleteAttempt,
-    DeleteCompaction,
     DeleteDriver,
     DeleteExecutors,
-    DeletePreflight,
+    DeleteJob,
     EmitEvent,
     RemoveFinalizer,
     StartAttempt,
@@ -201,7 +200,7 @@ def test_after_losing_leadership_within_an_action_no_call_starts(calls: int) -> 
 
 @pytest.mark.parametrize(
     "action",
-    [DeleteDriver(1, "orders-1", uid="seen"), DeleteCompaction("c", "seen"), DeletePreflight("p", "seen")],
+    [DeleteDriver(1, "orders-1", uid="seen"), DeleteJob("c", "seen")],
 )
 def test_only_what_was_observed_is_deleted(action: Action) -> None:
     api = RecordingApi()
@@ -286,7 +285,7 @@ def test_a_compaction_with_an_account_that_no_administrator_allowed_is_refused_l
 def test_a_check_with_such_an_account_is_refused_as_its_driver_would_be() -> None:
     api = RecordingApi()
     acting = Acting(api)
-    acting.act(CreatePreflight(1, "0123456789abcdef", FORBIDDEN), EVENT)
+    acting.act(CreateCheck("preflight", 1, "0123456789abcdef", FORBIDDEN), EVENT)
     assert [call.split()[1] for call in api.calls] == ["events"]
     ((_, refusal),) = acting.refusals
     assert (refusal.role, refusal.about_driver) == ("preflight", True)
@@ -295,7 +294,7 @@ def test_a_check_with_such_an_account_is_refused_as_its_driver_would_be() -> Non
 
 def test_a_check_that_a_quota_refuses_says_nothing_of_the_driver() -> None:
     acting = Acting(RecordingApi(create_jobs=ApiError("POST: 403 Forbidden: exceeded quota", code=403)))
-    acting.act(CreatePreflight(1, "0123456789abcdef", WANTED))
+    acting.act(CreateCheck("preflight", 1, "0123456789abcdef", WANTED))
     ((_, refusal),) = acting.refusals
     assert (refusal.job, refusal.about_driver) == (NAMES.preflight("0123456789abcdef"), False)
 
@@ -303,7 +302,7 @@ def test_a_check_that_a_quota_refuses_says_nothing_of_the_driver() -> None:
 def test_a_check_is_made_and_deleted_by_its_name() -> None:
     api = RecordingApi()
     name = NAMES.preflight("0123456789abcdef")
-    Acting(api).act(CreatePreflight(1, "0123456789abcdef", WANTED), DeletePreflight(name))
+    Acting(api).act(CreateCheck("preflight", 1, "0123456789abcdef", WANTED), DeleteJob(name))
     assert api.calls[1:] == [f"create jobs {name}", f"delete jobs {name}"]
 
 
@@ -376,9 +375,9 @@ def test_a_failure_that_says_nothing_of_the_job_is_a_failure(failure: ApiError) 
 
 def test_a_compactions_job_that_exists_is_no_failure() -> None:
     acting = Acting(RecordingApi(create_jobs=AlreadyExists("POST: 409", code=409)))
-    acting.act(COMPACT, DeleteCompaction("orders-compaction-3-1"))
+    acting.act(COMPACT, DeleteJob("orders-compaction-3-1"))
     assert acting.refusals == []
-    assert acting.counted == [("CreateCompaction", "done"), ("DeleteCompaction", "done")]
+    assert acting.counted == [("CreateCompaction", "done"), ("DeleteJob", "done")]
 
 
 def test_without_network_policies_that_of_an_earlier_attempt_is_deleted() -> None:

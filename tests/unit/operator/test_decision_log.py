@@ -163,17 +163,17 @@ def test_the_check_of_a_spec_with_a_secret_is_decided_alike_without_it() -> None
     wanted = wanted.model_copy(update={"spec": wanted.spec.model_copy(update={"upgrade": upgrade})})
     seen = changed(wanted)
     first = reconcile(seen)
-    assert "CreatePreflight" in [type(action).__name__ for action in reconcile(without_secrets(seen)).actions]
+    assert "CreateCheck" in [type(action).__name__ for action in reconcile(without_secrets(seen)).actions]
     assert SECRET not in json.dumps(encode_plan(first))
     name = NAMES.preflight(digest(wanted))
     running = CheckJob(name, "job-1", digest(wanted), JobState.RUNNING, NOW)
     refused = Refusal(name, "exceeded quota", NOW, "preflight")
-    for change in ({"preflights": (running,)}, {"preflight_refusal": refused}):
+    for change in ({"preflights": (running,)}, {"refusals": (refused,)}):
         later = replace(after(seen, status=first.status), **change)
         read = decode_observation(again(encode_observation(later)))
         names = [type(action).__name__ for action in reconcile(read).actions]
         assert names == [type(action).__name__ for action in reconcile(later).actions]
-        assert "CreatePreflight" not in names
+        assert "CreateCheck" not in names
 
 
 def test_a_spec_without_its_secrets_still_counts_as_the_one_the_attempt_was_started_with() -> None:

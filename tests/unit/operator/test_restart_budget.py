@@ -10,7 +10,7 @@ import pytest
 
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.status import Attempt, Condition, Preflight, Status, Trial, UpgradeStatus
-from bucketingest_operator.decide.plan import Action, CreatePreflight, Plan
+from bucketingest_operator.decide.plan import Action, CreateCheck, Plan
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.observation import Contact, JobState, Observation, PodState
@@ -215,7 +215,7 @@ def test_a_check_before_a_restart_has_the_slot_of_the_restart() -> None:
     budget = RestartBudget(1, lambda _uid: None, clock=clock)
     checked = reconcile(edited())
     note(budget, "a", checked.status, "ingest", *checked.actions)
-    assert any(isinstance(each, CreatePreflight) for each in checked.actions)
+    assert any(isinstance(each, CreateCheck) for each in checked.actions)
     assert budget.full(named("b"))
     clock.now = SLOT_SECONDS - 1
     note(budget, "a", STOPPING)
@@ -234,7 +234,7 @@ def test_a_check_waits_for_its_turn_and_its_time_counts_from_then() -> None:
     assert plan.status.upgrade is not None
     assert plan.status.upgrade.preflight is None
     turn = reconcile(later(seen, plan, 3600, restarts_full=False))
-    assert "CreatePreflight" in kinds(turn)
+    assert "CreateCheck" in kinds(turn)
     assert "DeleteDriver" not in kinds(turn)
     assert found(turn).result == "Pending"
 

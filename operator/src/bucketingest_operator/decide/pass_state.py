@@ -13,9 +13,8 @@ from bucketingest_operator.decide.backoff import WAITING_ANSWERS, counted_failur
 from bucketingest_operator.decide.failures import Answer, Diagnosis, Failure
 from bucketingest_operator.decide.plan import (
     Action,
-    CreateAudit,
+    CreateCheck,
     CreateCompaction,
-    CreatePreflight,
     CreateRollback,
     CreateServices,
     DeleteDriver,
@@ -62,15 +61,7 @@ SPEC_REFUSED: Final = "SpecRefused"
 CREATION_REFUSED: Final = "CreationRefused"
 RESTART_WAITING: Final = "RestartWaiting"
 # These need a status write before them: it fails if the resource has changed since it was read.
-_GUARDED: Final = (
-    StartAttempt,
-    CreateRollback,
-    CreateCompaction,
-    CreateServices,
-    CreatePreflight,
-    CreateAudit,
-    RemoveFinalizer,
-)
+_GUARDED: Final = (StartAttempt, CreateRollback, CreateCompaction, CreateServices, CreateCheck, RemoveFinalizer)
 
 
 class Pass:

@@ -11,7 +11,7 @@ from pydantic import Field
 from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import Status
-from bucketingest_operator.observation import AttemptInput
+from bucketingest_operator.observation import AttemptInput, CheckRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,53 +108,25 @@ class CreateServices:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteCompaction:
-    """Delete a Job that merges, and its pods. `uid`: of the Job that was observed."""
-
-    name: str
-    uid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CreatePreflight:
-    """Create the Job that checks a changed spec, if its name is free.
+class CreateCheck:
+    """Create a Job that checks a changed spec or compares the table with its source, if its name is free.
 
     If the API server refuses it, the rest of the plan is carried out.
 
     Attributes:
         number: Of the attempt that runs.
-        digest: Of the spec.
+        digest: Of the spec, or of its section `audit`.
     """
 
+    role: CheckRole
     number: int
     digest: str
     wanted: BucketIngest
 
 
 @dataclass(frozen=True, slots=True)
-class DeletePreflight:
-    """Delete such a Job and its pod. `uid`: of the Job that was observed."""
-
-    name: str
-    uid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CreateAudit:
-    """Create the Job that compares the table with its source, if its name is free.
-
-    If the API server refuses it, the rest of the plan is carried out. `number`: of the attempt that runs; `digest`: of
-    the spec's section.
-    """
-
-    number: int
-    digest: str
-    wanted: BucketIngest
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteAudit:
-    """Delete such a Job and its pod. `uid`: of the Job that was observed."""
+class DeleteJob:
+    """Delete a Job that merges or checks, and its pods. `uid`: of the Job that was observed."""
 
     name: str
     uid: str = ""
@@ -182,11 +154,8 @@ Action = (
     | CreateRollback
     | CreateCompaction
     | CreateServices
-    | DeleteCompaction
-    | CreatePreflight
-    | DeletePreflight
-    | CreateAudit
-    | DeleteAudit
+    | CreateCheck
+    | DeleteJob
     | EmitEvent
 )
 

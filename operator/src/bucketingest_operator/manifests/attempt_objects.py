@@ -26,7 +26,7 @@ from bucketingest_operator.manifests.pod_specs import (
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.manifests.spark_conf import TEMPLATE_FILE, spark_defaults
 from bucketingest_operator.manifests.spark_ports import policy_spec, secret_data
-from bucketingest_operator.observation import AttemptInput
+from bucketingest_operator.observation import AttemptInput, CheckRole
 
 Manifest = dict[str, Any]
 
@@ -36,12 +36,11 @@ ROLE_LABEL: Final = f"{API_GROUP}/role"
 RPC_PART: Final = f"{API_GROUP}/rpc-part"
 """Annotation of an attempt's ConfigMap: the random part of its Secret's name, for an operator that resumes a start."""
 
-PREFLIGHT_DIGEST: Final = f"{API_GROUP}/preflight-digest"
-"""Annotation of a Job that checks a spec: the spec's hash."""
-PREFLIGHT_ROLE: Final = "preflight"
-AUDIT_DIGEST: Final = f"{API_GROUP}/audit-digest"
-"""Annotation of a Job that compares the table with its source: the hash of the spec's section."""
-AUDIT_ROLE: Final = "audit"
+CHECK_DIGESTS: Final[dict[CheckRole, str]] = {
+    "preflight": f"{API_GROUP}/preflight-digest",
+    "audit": f"{API_GROUP}/audit-digest",
+}
+"""Annotations of Jobs that check: the hash of the spec, or of its section `audit`."""
 
 RESERVED_LABELS: Final = frozenset(
     {
@@ -207,21 +206,22 @@ class Manifests:
         """The Job that checks a changed spec while the attempt of this number runs. It is tried once: the operator
         repeats it.
         """
-        manifest = self._object("batch/v1", "Job", self.names.preflight(digest), number, PREFLIGHT_ROLE)
-        manifest["metadata"]["annotations"] = {PREFLIGHT_DIGEST: digest}
-        metadata = self._pod_metadata(number, PREFLIGHT_ROLE)
-        metadata["annotations"] = {**metadata.get("annotations", {}), SPEC_ANNOTATION: self._spec()}
-        spec = {
-            "backoffLimit": 0,
+        limits = {
             "activeDeadlineSeconds": PREFLIGHT_DEADLINE_SECONDS,
             "ttlSecondsAfterFinished": PREFLIGHT_KEPT_SECONDS,
-            "podFailurePolicy": {"rules": [DRAINED_NODE]},
-            "template": {
-                "metadata": metadata,
-                "spec": preflight_pod_spec(self.wanted, self.names, self.settings),
-            },
         }
-        return {**manifest, "spec": spec}
+        pod_spec = preflight_pod_spec(self.wanted, self.names, self.settings)
+        return self._check_job("preflight", number, digest, pod_spec, limits)
+
+    def _check_job(
+        self, role: CheckRole, number: int, digest: str, pod_spec: dict[str, Any], limits: dict[str, int]
+    ) -> Manifest:
+        name = self.names.audit if role == "audit" else self.names.preflight(digest)
+        manifest = self._object("batch/v1", "Job", name, number, role)
+        manifest["metadata"]["annotations"] = {CHECK_DIGESTS[role]: digest}
+        template = {"metadata": self._pod_metadata(number, role, has_spec=True), "spec": pod_spec}
+        rules = {"podFailurePolicy": {"rules": [DRAINED_NODE]}}
+        return {**manifest, "spec": {"backoffLimit": 0, **limits, **rules, "template": template}}
 
     def _spec(self) -> str:
         """The spec as a file. Annotations may be large, and the job does not need them."""
@@ -257,10 +257,10 @@ class Manifests:
         }
         return labels if number is None or role is None else {**labels, **self._selector(number, role)}
 
-    def _pod_metadata(self, number: int | None, role: str | None) -> dict[str, Any]:
+    def _pod_metadata(self, number: int | None, role: str | None, *, has_spec: bool = False) -> dict[str, Any]:
         """Labels and annotations of a pod: those of the settings, and the operator's, which win."""
         labels = {**self.settings.pod_labels, **self._labels(number, role)}
-        annotations = dict(self.settings.pod_annotations)
+        annotations = {**self.settings.pod_annotations, **({SPEC_ANNOTATION: self._spec()} if has_spec else {})}
         return {"labels": labels, **({"annotations": annotations} if annotations else {})}
 
     def _selector(self, number: int, role: str) -> dict[str, str]:

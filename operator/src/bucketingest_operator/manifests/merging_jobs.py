@@ -1,5 +1,5 @@
-"""The Jobs that merge: for a round of a compaction, for all that is due while the resource is suspended, and for an
-audit, which writes nothing.
+"""The Jobs beside an attempt: for a round of a compaction, for all that is due while the resource is suspended, and for
+checks, which write nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.model import API_GROUP
 from bucketingest.spec.quantity import format_duration
 from bucketingest_operator.manifests.attempt_objects import (
-    AUDIT_DIGEST,
-    AUDIT_ROLE,
     DRAINED_NODE,
     ROLE_LABEL,
     UID_LABEL,
@@ -21,7 +19,6 @@ from bucketingest_operator.manifests.attempt_objects import (
 from bucketingest_operator.manifests.pod_specs import (
     AUDIT_CONTAINER,
     COMPACTION_CONTAINER,
-    SPEC_ANNOTATION,
     SPEC_FILE,
     merging_pod_spec,
 )
@@ -74,10 +71,7 @@ class MergingJobs(Manifests):
         args = ["services", f"{CONFIG_FOLDER}/{SPEC_FILE}"]
         pod_spec = merging_pod_spec(self.wanted, self.names, self.settings, args, has_spec=True)
         pod_spec["terminationGracePeriodSeconds"] = int(self.settings.grace.total_seconds())
-        job = self._job(self.names.services, {COMPACTION: ALL_DUE}, spec, pod_spec)
-        metadata = job["spec"]["template"]["metadata"]
-        metadata["annotations"] = {**metadata.get("annotations", {}), SPEC_ANNOTATION: self._spec()}
-        return job
+        return self._job(self.names.services, {COMPACTION: ALL_DUE}, spec, pod_spec, has_spec=True)
 
     def audit_job(self, number: int, digest: str) -> dict[str, Any]:
         """The Job that compares the table with its source while the attempt of this number runs. It is tried once, and
@@ -95,26 +89,23 @@ class MergingJobs(Manifests):
             reference = asked.password_from.secret_key_ref.to_document()
             (container,) = pod_spec["containers"]
             container["env"] = [*container["env"], {"name": "PGPASSWORD", "valueFrom": {"secretKeyRef": reference}}]
-        metadata = self._pod_metadata(number, AUDIT_ROLE)
-        metadata["annotations"] = {**metadata.get("annotations", {}), SPEC_ANNOTATION: self._spec()}
-        job = self._object("batch/v1", "Job", self.names.audit, number, AUDIT_ROLE)
-        job["metadata"]["annotations"] = {AUDIT_DIGEST: digest}
-        job["spec"] = {
-            "backoffLimit": 0,
-            "activeDeadlineSeconds": int(asked.window.duration.total_seconds()),
-            "podFailurePolicy": {"rules": [DRAINED_NODE]},
-            "template": {"metadata": metadata, "spec": pod_spec},
-        }
-        return job
+        limits = {"activeDeadlineSeconds": int(asked.window.duration.total_seconds())}
+        return self._check_job("audit", number, digest, pod_spec, limits)
 
     def _job(
-        self, name: str, annotations: dict[str, str], spec: dict[str, Any], pod_spec: dict[str, Any]
+        self,
+        name: str,
+        annotations: dict[str, str],
+        spec: dict[str, Any],
+        pod_spec: dict[str, Any],
+        *,
+        has_spec: bool = False,
     ) -> dict[str, Any]:
         labels = {UID_LABEL: self.uid, ROLE_LABEL: COMPACTION_ROLE}
         manifest = self._object("batch/v1", "Job", name)
         manifest["metadata"]["labels"] |= labels
         manifest["metadata"]["annotations"] = annotations
-        metadata = self._pod_metadata(None, None)
+        metadata = self._pod_metadata(None, None, has_spec=has_spec)
         metadata["labels"] |= labels
         deadline = int(self.wanted.spec.services.compaction.job.deadline.total_seconds())
         template = {"metadata": metadata, "spec": pod_spec}

@@ -13,7 +13,7 @@ from bucketingest_operator.decide.claims import that_decide
 from bucketingest_operator.kube.api import Api, ApiError, NotFound, Object, Page
 from bucketingest_operator.kube.kinds import CONFIG_MAPS, JOBS, NODES, PODS
 from bucketingest_operator.kube.mirror import Mirror
-from bucketingest_operator.manifests.attempt_objects import AUDIT_ROLE, PREFLIGHT_ROLE, UID_LABEL
+from bucketingest_operator.manifests.attempt_objects import CHECK_DIGESTS, UID_LABEL
 from bucketingest_operator.observation import (
     ENDED,
     AttemptInput,
@@ -147,8 +147,8 @@ class Observer:
             ),
             inputs=attempt_inputs(look),
             jobs=rollback_jobs(sorted(_of(JobSeen, look.jobs), key=lambda one: one.attempt), look.pods),
-            preflights=check_jobs(PREFLIGHT_ROLE, _of(CheckSeen, look.jobs), look.pods, now),
-            audits=check_jobs(AUDIT_ROLE, _of(CheckSeen, look.jobs), look.pods, now),
+            preflights=check_jobs("preflight", _of(CheckSeen, look.jobs), look.pods, now),
+            audits=check_jobs("audit", _of(CheckSeen, look.jobs), look.pods, now),
             compaction_jobs=tuple(sorted(compactions, key=lambda one: (one.number, one.round))),
             executors=found,
             contact=contact,
@@ -222,7 +222,7 @@ def own(resource: Resource, look: Look) -> Look:
     compactions = made_for(resource, _of(CompactionJobSeen, look.jobs))
     preflights = made_for(resource, _of(CheckSeen, look.jobs))
     executors = [pod for pod in look.pods if pod.role == "executor"]
-    of_jobs = [pod for pod in look.pods if pod.role in {"rollback", PREFLIGHT_ROLE, AUDIT_ROLE}]
+    of_jobs = [pod for pod in look.pods if pod.role in {"rollback", *CHECK_DIGESTS}]
     pods = [
         *drivers,
         *controlled_by(resource, "Pod", {pod.uid for pod in drivers}, executors),

@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from bucketingest_operator.manifests.attempt_input import read_digest
-from bucketingest_operator.manifests.attempt_objects import (
-    AUDIT_DIGEST,
-    AUDIT_ROLE,
-    PREFLIGHT_DIGEST,
-    PREFLIGHT_ROLE,
-    ROLE_LABEL,
-)
-from bucketingest_operator.observation import CheckJob, JobState, PodReason
+from bucketingest_operator.manifests.attempt_objects import CHECK_DIGESTS, ROLE_LABEL
+from bucketingest_operator.observation import CheckJob, CheckRole, JobState, PodReason
 from bucketingest_operator.observe.executor_probe import waits_for_volumes
 from bucketingest_operator.observe.job_reading import job_end
 from bucketingest_operator.observe.ownership import Owned, controller_of
 from bucketingest_operator.observe.pod_reading import PodSeen, read_time
 
 Object = dict[str, Any]
-
-_DIGESTS: Final = {PREFLIGHT_ROLE: PREFLIGHT_DIGEST, AUDIT_ROLE: AUDIT_DIGEST}
-"""Role -> annotation with the digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +30,7 @@ def read_preflight(job: Object) -> CheckSeen | None:
     """The Job; None if its label and annotation are not those of a check."""
     metadata, end = job["metadata"], job_end(job.get("status") or {})
     role = (metadata.get("labels") or {}).get(ROLE_LABEL, "")
-    digest = read_digest((metadata.get("annotations") or {}).get(_DIGESTS.get(role)))
+    digest = read_digest((metadata.get("annotations") or {}).get(CHECK_DIGESTS.get(role)))
     if not digest:
         return None
     found = CheckJob(
@@ -54,7 +45,9 @@ def read_preflight(job: Object) -> CheckSeen | None:
     return CheckSeen(found, role, namespace=metadata["namespace"], controller=controller_of(metadata))
 
 
-def check_jobs(role: str, jobs: Iterable[CheckSeen], pods: Iterable[PodSeen], now: datetime) -> tuple[CheckJob, ...]:
+def check_jobs(
+    role: CheckRole, jobs: Iterable[CheckSeen], pods: Iterable[PodSeen], now: datetime
+) -> tuple[CheckJob, ...]:
     """The Jobs of a role, with what the newest pod of each says, in the order of their names."""
     newest: dict[str, PodSeen] = {}
     for pod in sorted(pods, key=lambda each: (each.created_at, each.name)):

@@ -11,13 +11,10 @@ from bucketingest.spec.job_report import CompactionWork
 from bucketingest.spec.model import BucketIngest
 from bucketingest_operator.decide.plan import (
     Action,
-    CreateAudit,
+    CreateCheck,
     CreateCompaction,
-    CreatePreflight,
     CreateServices,
-    DeleteAudit,
-    DeleteCompaction,
-    DeletePreflight,
+    DeleteJob,
 )
 from bucketingest_operator.decide.spec_changes import audit_digest, digest
 from bucketingest_operator.observation import CheckJob, CompactionJob, JobState
@@ -46,16 +43,13 @@ class OtherJobs:
             case CreateServices(wanted):
                 assert not drivers, f"table services were started while {drivers} could run"
                 self._create_services(wanted)
-            case DeleteCompaction(name):
-                self.compactions.pop(name, None)
-            case CreatePreflight(_, key, wanted):
+            case DeleteJob(name):
+                for jobs in (self.compactions, self.preflights, self.audits):
+                    jobs.pop(name, None)
+            case CreateCheck("preflight", _, key, wanted):
                 self._create_preflight(key, wanted)
-            case DeletePreflight(name):
-                self.preflights.pop(name, None)
-            case CreateAudit(_, key, wanted):
+            case CreateCheck("audit", _, key, wanted):
                 self._create_audit(key, wanted)
-            case DeleteAudit(name):
-                self.audits.pop(name, None)
             case _:
                 pass
 

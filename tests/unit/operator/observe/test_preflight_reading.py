@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from bucketingest_operator.manifests.attempt_objects import PREFLIGHT_ROLE
 from bucketingest_operator.observation import JobState, PodReason, PodState
 from bucketingest_operator.observe.compaction_reading import read_any_job
 from bucketingest_operator.observe.executor_probe import MOUNT_PATIENCE
@@ -79,24 +78,24 @@ def test_its_state_is_that_of_its_conditions(kind: str, state: JobState) -> None
 
 def test_the_newest_pod_says_why_it_waits_or_how_it_ended() -> None:
     waits = pod(reason=PodReason.IMAGE_PULL, message="ErrImagePull")
-    (job,) = check_jobs(PREFLIGHT_ROLE, [seen()], [waits], NOW)
+    (job,) = check_jobs("preflight", [seen()], [waits], NOW)
     assert (job.waiting, job.message) == (PodReason.IMAGE_PULL, "ErrImagePull")
     said = termination(15, "no broker", "PreflightFailed")
     over = pod(name="q", created_at=NOW + timedelta(seconds=1), state=PodState.FAILED, report=said)
     failed = seen({"type": "Failed", "status": "True", "message": "BackoffLimitExceeded"})
-    (job,) = check_jobs(PREFLIGHT_ROLE, [failed], [over, waits], NOW)
+    (job,) = check_jobs("preflight", [failed], [over, waits], NOW)
     assert (job.waiting, job.message, job.report) == (PodReason.NONE, "BackoffLimitExceeded", said)
-    (job,) = check_jobs(PREFLIGHT_ROLE, [failed], [pod(controller=Controller("Job", "another"), report=said)], NOW)
+    (job,) = check_jobs("preflight", [failed], [pod(controller=Controller("Job", "another"), report=said)], NOW)
     assert job.report is None
 
 
 @pytest.mark.parametrize(("code", "state"), [(0, JobState.SUCCEEDED), (15, JobState.FAILED), (None, JobState.RUNNING)])
 def test_it_has_ended_with_its_container_though_a_mesh_keeps_the_pod(code: int | None, state: JobState) -> None:
-    (job,) = check_jobs(PREFLIGHT_ROLE, [seen()], [pod(exit_code=code)], NOW)
+    (job,) = check_jobs("preflight", [seen()], [pod(exit_code=code)], NOW)
     assert job.state is state
 
 
 def test_a_pod_whose_volumes_never_come_lacks_a_secret() -> None:
     waits = pod(mounting_since=NOW - MOUNT_PATIENCE - timedelta(seconds=1))
-    (job,) = check_jobs(PREFLIGHT_ROLE, [seen()], [waits], NOW)
+    (job,) = check_jobs("preflight", [seen()], [waits], NOW)
     assert (job.waiting, "Secret" in job.message) == (PodReason.CONFIG, True)

@@ -92,7 +92,7 @@ def test_the_default_image_is_a_part_of_the_spec_so_that_another_one_is_a_change
     assert change_since(input_of(first), first) is Change.NONE
     seen = changed(second)  # after a commit with another image
     checked = replace(seen, resource=replace(seen.resource, wanted=with_preflight(second)))
-    assert "CreatePreflight" in kinds(reconcile(checked))
+    assert "CreateCheck" in kinds(reconcile(checked))
     own = read_resource(body(bucket_ingest({"spark": {"image": "own:7"}}).spec.to_document()), image="job:1").wanted
     assert own is not None
     assert own.spec.spark.image == "own:7"

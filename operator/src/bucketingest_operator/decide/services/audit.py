@@ -14,7 +14,7 @@ from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.fields.runtime import Audit
 from bucketingest.spec.quantity import format_duration
 from bucketingest_operator.decide.pass_state import SOON, Pass
-from bucketingest_operator.decide.plan import CreateAudit, DeleteAudit
+from bucketingest_operator.decide.plan import CreateCheck, DeleteJob
 from bucketingest_operator.decide.spec_changes import audit_digest
 from bucketingest_operator.decide.status import COMMIT_FRESH, MIRROR_EQUAL, Truth, shortened
 from bucketingest_operator.decide.upgrade.maintenance import openings
@@ -27,7 +27,6 @@ PIPELINE_LATE: Final = "PipelineLate"
 """Reasons of the condition."""
 TRIES_MAX: Final = 4
 """In a window, evenly apart."""
-REFUSED_REST: Final = timedelta(minutes=2)
 
 
 def decide_audit(work: Pass) -> None:
@@ -58,11 +57,10 @@ def decide_audit(work: Pass) -> None:
     if job is not None:
         _delete(work, job)
         return
-    refusal = work.seen.audit_refusal
-    if refusal is not None and timedelta() <= work.seen.now - refusal.at < REFUSED_REST:
+    if (refusal := work.seen.fresh_refusal(work.names.audit)) is not None:
         _say(work, "Unknown", NOT_DONE, f"The Job is refused: {refusal.message}")
     elif not work.seen.namespace_terminating:
-        work.do(CreateAudit(work.draft.number, digest, work.wanted))
+        work.do(CreateCheck("audit", work.draft.number, digest, work.wanted))
         work.look(SOON)
 
 
@@ -99,7 +97,7 @@ def _at(job: CheckJob) -> str:
 
 def _delete(work: Pass, job: CheckJob) -> None:
     if not job.terminating:
-        work.do(DeleteAudit(job.name, job.uid))
+        work.do(DeleteJob(job.name, job.uid))
     work.look(SOON)
 
 

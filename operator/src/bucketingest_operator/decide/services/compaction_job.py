@@ -9,7 +9,7 @@ from bucketingest.spec.job_report import CompactionWork, ServicesReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import ServicesStatus
 from bucketingest_operator.decide.pass_state import COMPLETED, SOON, Pass
-from bucketingest_operator.decide.plan import CreateCompaction, DeleteCompaction
+from bucketingest_operator.decide.plan import CreateCompaction, DeleteJob
 from bucketingest_operator.decide.services.health import judge_services
 from bucketingest_operator.decide.services.suspended import serve_suspended
 from bucketingest_operator.decide.spec_changes import compaction_digest
@@ -19,8 +19,6 @@ from bucketingest_operator.resource import TABLE_TAKEN
 
 _AGAIN: Final = {JobState.SUCCEEDED: timedelta(minutes=2), JobState.FAILED: timedelta(minutes=10)}
 """When another Job follows one that has ended while its work is still wanted. The driver looks at results each 10 s."""
-REFUSED_REST: Final = timedelta(minutes=2)
-"""Time from a refusal to the next try."""
 
 
 def decide_services(work: Pass) -> None:
@@ -92,7 +90,7 @@ def _is_over(work: Pass, job: CompactionJob) -> bool:
 
 def _delete(work: Pass, job: CompactionJob, *, ended: bool = False) -> None:
     if not job.terminating and (ended or job.state is JobState.RUNNING):
-        work.do(DeleteCompaction(job.name, job.uid))
+        work.do(DeleteJob(job.name, job.uid))
         work.look(SOON)
 
 
@@ -102,9 +100,7 @@ def _ensure(work: Pass, wanted: CompactionWork, spec: BucketIngest) -> None:
     blocks = any(
         _is_for(job, wanted) or job.terminating or job.state is JobState.RUNNING for job in seen.compaction_jobs
     )
-    name = work.names.compaction(wanted.number, wanted.round)
-    refusal = seen.refusal
-    refused = refusal is not None and refusal.job == name and timedelta() <= seen.now - refusal.at < REFUSED_REST
+    refused = seen.fresh_refusal(work.names.compaction(wanted.number, wanted.round)) is not None
     if blocks or refused or seen.namespace_terminating:
         return
     work.do(CreateCompaction(wanted, compaction_digest(spec), spec))

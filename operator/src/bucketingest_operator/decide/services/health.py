@@ -78,8 +78,8 @@ def _job_trouble(seen: Observation, wanted: CompactionWork, names: Names) -> tup
     name = names.compaction(wanted.number, wanted.round)
     job = next((each for each in seen.compaction_jobs if each.name == name), None)
     if job is None:
-        refusal = seen.refusal
-        return None if refusal is None or refusal.job != name else ("JobRefused", refusal.message)
+        refusal = seen.refusal(name)
+        return None if refusal is None else ("JobRefused", refusal.message)
     if job.state is JobState.FAILED:
         return "JobFailed", f"Job {name} failed: {job.message} Another one follows."
     return _pods_trouble(seen.now, job)

@@ -12,14 +12,13 @@ from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.status import ServicesStatus
 from bucketingest_operator.decide.pass_state import SOON, WATCHING, Pass
-from bucketingest_operator.decide.plan import CreateServices, DeleteCompaction
+from bucketingest_operator.decide.plan import CreateServices, DeleteJob
 from bucketingest_operator.decide.status import SERVICES_HEALTHY, Truth, shortened
 from bucketingest_operator.observation import CompactionJob, JobState
 
 EVERY: Final = timedelta(days=1)
 """Superseded files stay for a day by default: the run after a compaction deletes what it superseded."""
 AFTER_FAILURE: Final = timedelta(hours=1)
-REFUSED_REST: Final = timedelta(minutes=2)
 _HELD: Final = f"exit code {int(ExitCode.TABLE_LOCKED)} "
 """In Kubernetes' message about a pod failure policy: another process held the table."""
 
@@ -30,7 +29,7 @@ def serve_suspended(work: Pass) -> None:
     spec = _spec(work)
     if spec is None:
         if job is not None and not job.terminating:
-            work.do(DeleteCompaction(job.name, job.uid))
+            work.do(DeleteJob(job.name, job.uid))
         return
     if job is None:
         _create_when_due(work, spec)
@@ -41,7 +40,7 @@ def serve_suspended(work: Pass) -> None:
         return
     rest = job.finished_at + (EVERY if job.state is JobState.SUCCEEDED else AFTER_FAILURE) - work.seen.now
     if rest <= timedelta():
-        work.do(DeleteCompaction(job.name, job.uid))
+        work.do(DeleteJob(job.name, job.uid))
         rest = SOON
     work.look(rest)
 
@@ -69,12 +68,7 @@ def _create_when_due(work: Pass, spec: BucketIngest) -> None:
     rivals = any(each.has_driver or each.holds for each in seen.claims)
     if work.alive or work.rollback_pending or rivals or seen.namespace_terminating:
         return
-    refusal = seen.refusal
-    if (
-        refusal is not None
-        and refusal.job == work.names.services
-        and timedelta() <= seen.now - refusal.at < REFUSED_REST
-    ):
+    if (refusal := seen.fresh_refusal(work.names.services)) is not None:
         work.draft.set(SERVICES_HEALTHY, "False", "JobRefused", refusal.message)
         return
     work.do(CreateServices(spec))

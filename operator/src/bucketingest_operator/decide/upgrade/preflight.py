@@ -14,7 +14,7 @@ from bucketingest.spec.quantity import format_duration
 from bucketingest.spec.status import Preflight, Trial
 from bucketingest_operator.decide.failures import TREATMENTS, Failure
 from bucketingest_operator.decide.pass_state import RESTART_WAITING, SOON, WATCHING, Pass
-from bucketingest_operator.decide.plan import CreatePreflight, DeletePreflight
+from bucketingest_operator.decide.plan import CreateCheck, DeleteJob
 from bucketingest_operator.decide.spec_changes import Change, change_since, digest
 from bucketingest_operator.decide.status import DEGRADED, RECONCILING, shortened
 from bucketingest_operator.decide.upgrade.last_good import FAILED, failed_preflight
@@ -38,7 +38,6 @@ LIMIT: Final = timedelta(minutes=15)
 """A spec that could not be checked for so long is taken over without a check: probation still protects the table."""
 SPEC_MAX: Final = 200_000
 """Characters of a spec that a pod's annotation holds, beside all others: Kubernetes allows 256 KiB."""
-REFUSED_REST: Final = timedelta(minutes=2)
 _BACKOFF: Final = timedelta(minutes=1)
 _BACKOFF_CAP: Final = timedelta(minutes=30)
 
@@ -108,7 +107,7 @@ def tidy(work: Pass) -> None:
     kept = work.kept_preflight if runs else None
     for job in work.seen.preflights:
         if job.name != kept and not job.terminating:
-            work.do(DeletePreflight(job.name, job.uid))
+            work.do(DeleteJob(job.name, job.uid))
     if kept is None and upgrade is not None and not failed_preflight(upgrade):
         work.draft.upgrade = upgrade.model_copy(update={"preflight": None})
 
@@ -131,7 +130,7 @@ def _next_step(work: Pass, found: Preflight, wanted: BucketIngest) -> Preflight:
         after = _try_when_due(work, found, wanted, gone=job is None)
     elif job.uid == found.job:
         if _rest(work, found) <= timedelta():
-            work.do(DeletePreflight(job.name, job.uid))
+            work.do(DeleteJob(job.name, job.uid))
             work.look(SOON)
         after = found
     elif job.state is JobState.RUNNING:
@@ -144,14 +143,14 @@ def _next_step(work: Pass, found: Preflight, wanted: BucketIngest) -> Preflight:
 
 
 def _try_when_due(work: Pass, found: Preflight, wanted: BucketIngest, *, gone: bool) -> Preflight:
-    rest, refusal = _rest(work, found), work.seen.preflight_refusal
+    rest, refusal = _rest(work, found), work.seen.refusal(work.names.preflight(found.digest))
     if rest > timedelta() or not gone or work.seen.namespace_terminating:
         work.look(max(rest, SOON))
         return found
-    if refusal is not None and refusal.job == work.kept_preflight and refusal.at >= found.since:
+    if refusal is not None and refusal.at >= found.since:
         if refusal.about_driver and (found.last_end is None or found.last_end < refusal.at.replace(microsecond=0)):
             return _failed(work, found, refusal.message, None)
-        if not refusal.about_driver and timedelta() <= work.now - refusal.at.replace(microsecond=0) < REFUSED_REST:
+        if not refusal.about_driver and refusal.is_fresh(work.seen.now):
             result = FAILED if found.result == FAILED else NOT_RUN
             message = found.message if result == FAILED else shortened(f"The Job is refused: {refusal.message}")
             return found.model_copy(update={"result": result, "message": message})
@@ -162,7 +161,7 @@ def _try_when_due(work: Pass, found: Preflight, wanted: BucketIngest, *, gone: b
         return _skipped(work, found, "It is too large for a pod's annotation.")
     if found.result == PENDING and found.tries == 0:
         work.event("Normal", PREFLIGHT_RUNNING, _progress(work, found), found.generation)
-    work.do(CreatePreflight(work.draft.number, found.digest, wanted))
+    work.do(CreateCheck("preflight", work.draft.number, found.digest, wanted))
     work.look(SOON)
     return found
 
@@ -176,7 +175,7 @@ def _running(work: Pass, found: Preflight, job: CheckJob) -> Preflight:
     work.look(SOON)
     failure = _NOT_STARTING.get(job.waiting)
     if failure is not None and work.now - job.created_at >= PATIENCE:
-        work.do(DeletePreflight(job.name, job.uid))
+        work.do(DeleteJob(job.name, job.uid))
         return _failed(work, found, f"{failure.value}: {TREATMENTS[failure].sentence} {job.message}".strip(), job)
     if job.waiting is PodReason.NONE or found.result == FAILED:
         return found

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.status import Condition
-from bucketingest_operator.decide.plan import Action, CreateAudit, DeleteAudit, EmitEvent, Plan, WriteStatus
+from bucketingest_operator.decide.plan import Action, CreateCheck, DeleteJob, EmitEvent, Plan, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.decide.services.audit import PIPELINE_LATE, REFUSED_REST
+from bucketingest_operator.decide.services.audit import PIPELINE_LATE
 from bucketingest_operator.decide.spec_changes import Change, audit_digest, change_since, cluster_problems
 from bucketingest_operator.decide.status import MIRROR_EQUAL
-from bucketingest_operator.observation import CheckJob, Contact, JobState, Observation, PodReason, Refusal
+from bucketingest_operator.observation import REFUSED_REST, CheckJob, Contact, JobState, Observation, PodReason, Refusal
 from bucketingest_operator.resource import PAUSE_ANNOTATION
 from support.operator.observations import NAMES, NOW, after, bucket_ingest, commit, input_of, report, termination, well
 
 AUDIT = {"against": "postgres://u@h/shop", "window": {"start": "11:00", "duration": "2h"}}
 WANTED = bucket_ingest({"audit": AUDIT})
 OPENED = NOW - timedelta(hours=1)
-CREATE, DELETE = CreateAudit(1, audit_digest(WANTED), WANTED), DeleteAudit(NAMES.audit, "job-1")
+CREATE, DELETE = CreateCheck("audit", 1, audit_digest(WANTED), WANTED), DeleteJob(NAMES.audit, "job-1")
 FOUND = "the table differs from its source; 1 missing, 0 extra, 0 with other values; missing: id=7"
 
 
@@ -38,7 +38,7 @@ def job(state: JobState = JobState.RUNNING, ago: float = 30, **changes: Any) -> 
 
 
 def acts(observation: Observation) -> list[Action]:
-    return [each for each in reconcile(observation).actions if isinstance(each, CreateAudit | DeleteAudit)]
+    return [each for each in reconcile(observation).actions if isinstance(each, CreateCheck | DeleteJob)]
 
 
 def judged(plan: Plan) -> Condition | None:
@@ -53,7 +53,7 @@ def events(plan: Plan) -> list[str]:
 def test_one_job_in_each_window() -> None:
     due = reconcile(seen()).actions
     assert acts(seen()) == [CREATE]
-    assert [type(each) for each in due[:2]] == [WriteStatus, CreateAudit], "only if nothing has changed meanwhile"
+    assert [type(each) for each in due[:2]] == [WriteStatus, CreateCheck], "only if nothing has changed meanwhile"
     for state in JobState:
         assert acts(seen(job(state, ago=29))) == [], "it was made after the window opened"
     assert acts(seen(job(JobState.SUCCEEDED, ago=61))) == [DELETE], "of the window before: the next follows it"
@@ -67,7 +67,9 @@ def test_outside_of_the_window_nothing_begins() -> None:
     observation = after(seen(), wanted=late)
     assert acts(observation) == []
     assert reconcile(observation).look_again <= timedelta(seconds=15)
-    assert acts(replace(observation, now=NOW + timedelta(minutes=2))) == [CreateAudit(1, audit_digest(late), late)]
+    assert acts(replace(observation, now=NOW + timedelta(minutes=2))) == [
+        CreateCheck("audit", 1, audit_digest(late), late)
+    ]
     sunday = {**AUDIT, "window": {**AUDIT["window"], "days": ["Sun"]}}  # type: ignore[dict-item]
     assert datetime(2026, 11, 21, tzinfo=UTC).strftime("%a") == "Sat"
     assert acts(after(seen(), wanted=bucket_ingest({"audit": sunday}))) == []
@@ -218,7 +220,7 @@ def test_an_audit_without_a_result_does_not_end_the_alarm() -> None:
         seen(job(JobState.FAILED, report=termination(15, "no route"))),
         seen(DIFFERS, contact=Contact(report(running_seconds=60))),
         seen(contact=Contact(report(), NOW - timedelta(minutes=1))),
-        seen(audit_refusal=Refusal(NAMES.audit, "exceeded quota", NOW, "audit")),
+        seen(refusals=(Refusal(NAMES.audit, "exceeded quota", NOW, "audit"),)),
     ):
         plan = reconcile(after(later, status=alarm))
         found = judged(plan)
@@ -237,8 +239,8 @@ def test_a_pipeline_that_is_late_when_the_window_opens_says_what_the_audit_waits
 
 def test_a_refused_job_is_visible_and_tried_again() -> None:
     refusal = Refusal(NAMES.audit, "exceeded quota", NOW - REFUSED_REST / 2, "audit")
-    plan = reconcile(seen(audit_refusal=refusal))
-    assert acts(seen(audit_refusal=refusal)) == []
+    plan = reconcile(seen(refusals=(refusal,)))
+    assert acts(seen(refusals=(refusal,))) == []
     found = judged(plan)
     assert found is not None
     assert (found.status, found.reason, found.message) == (
@@ -246,7 +248,7 @@ def test_a_refused_job_is_visible_and_tried_again() -> None:
         "AuditNotDone",
         "The Job is refused: exceeded quota",
     )
-    assert acts(seen(audit_refusal=replace(refusal, at=NOW - REFUSED_REST))) == [CREATE]
+    assert acts(seen(refusals=(replace(refusal, at=NOW - REFUSED_REST),))) == [CREATE]
 
 
 def test_a_paused_operator_makes_none() -> None:

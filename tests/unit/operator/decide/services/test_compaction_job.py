@@ -9,11 +9,18 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.job_report import CompactionWork, ServicesReport
-from bucketingest_operator.decide.plan import Action, CreateCompaction, DeleteCompaction, WriteStatus
+from bucketingest_operator.decide.plan import Action, CreateCompaction, DeleteJob, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.decide.services.compaction_job import REFUSED_REST
 from bucketingest_operator.decide.spec_changes import compaction_digest, digest
-from bucketingest_operator.observation import CompactionJob, Contact, JobState, Observation, PodState, Refusal
+from bucketingest_operator.observation import (
+    REFUSED_REST,
+    CompactionJob,
+    Contact,
+    JobState,
+    Observation,
+    PodState,
+    Refusal,
+)
 from bucketingest_operator.resource import PAUSE_ANNOTATION
 from support.operator.observations import (
     NAMES,
@@ -59,7 +66,7 @@ def job(number: int = 3, round_number: int = 1, state: JobState = JobState.RUNNI
 
 def acts(observation: Observation) -> list[Action]:
     """What is decided about Jobs."""
-    return [each for each in reconcile(observation).actions if isinstance(each, CreateCompaction | DeleteCompaction)]
+    return [each for each in reconcile(observation).actions if isinstance(each, CreateCompaction | DeleteJob)]
 
 
 CREATE = CreateCompaction(WORK, DIGEST, WANTED)
@@ -80,22 +87,22 @@ def test_a_job_is_created_after_the_status_is_written_on_the_condition_that_noth
         ((job(),), []),
         ((job(terminating=True),), []),
         # another round, or the compaction before
-        ((job(round_number=2),), [DeleteCompaction(NAMES.compaction(3, 2))]),
-        ((job(2),), [DeleteCompaction(NAMES.compaction(2, 1))]),
+        ((job(round_number=2),), [DeleteJob(NAMES.compaction(3, 2))]),
+        ((job(2),), [DeleteJob(NAMES.compaction(2, 1))]),
         ((job(2, terminating=True),), []),
         ((job(2, state=JobState.SUCCEEDED),), [CREATE]),
         # the settings of the Job have changed
-        ((job(digest="another"),), [DeleteCompaction(NAMES.compaction(3, 1))]),
+        ((job(digest="another"),), [DeleteJob(NAMES.compaction(3, 1))]),
         # it has ended, and its work is still wanted
         ((job(state=JobState.SUCCEEDED, finished_at=NOW - timedelta(seconds=30)),), []),
         (
             (job(state=JobState.SUCCEEDED, finished_at=NOW - timedelta(minutes=3)),),
-            [DeleteCompaction(NAMES.compaction(3, 1))],
+            [DeleteJob(NAMES.compaction(3, 1))],
         ),
         ((job(state=JobState.FAILED, finished_at=NOW - timedelta(minutes=3)),), []),
         (
             (job(state=JobState.FAILED, finished_at=NOW - timedelta(minutes=11)),),
-            [DeleteCompaction(NAMES.compaction(3, 1))],
+            [DeleteJob(NAMES.compaction(3, 1))],
         ),
     ],
 )
@@ -104,7 +111,7 @@ def test_one_job_at_a_time_and_that_of_the_round(jobs: tuple[CompactionJob, ...]
 
 
 def test_the_job_of_a_round_that_has_ended_goes_and_its_logs_stay() -> None:
-    assert acts(seen(None, job())) == [DeleteCompaction(NAMES.compaction(3, 1))]
+    assert acts(seen(None, job())) == [DeleteJob(NAMES.compaction(3, 1))]
     assert acts(seen(None, job(state=JobState.SUCCEEDED))) == []
 
 
@@ -116,11 +123,11 @@ def test_a_driver_that_does_not_answer_or_restarts_leaves_the_job_alone() -> Non
     starting = seen(WORK, job(), contact=Contact(report(services=None)))
     assert acts(starting) == [], "its services have not looked yet: a Job that merges for hours must go on"
     wants_none = seen(WORK, job(), contact=Contact(report(services=services())))
-    assert acts(wants_none) == [DeleteCompaction(NAMES.compaction(3, 1))]
+    assert acts(wants_none) == [DeleteJob(NAMES.compaction(3, 1))]
 
 
 def test_suspended_deleted_completed_or_stalled_there_is_no_job() -> None:
-    deleted = [DeleteCompaction(NAMES.compaction(3, 1))]
+    deleted = [DeleteJob(NAMES.compaction(3, 1))]
     suspended = bucket_ingest({**SPEC, "suspend": True})
     assert acts(after(seen(WORK, job()), wanted=suspended)) == deleted
     assert acts(after(seen(WORK, job()), deleting=True)) == deleted
@@ -139,10 +146,10 @@ def test_a_paused_operator_neither_creates_nor_deletes() -> None:
 
 def test_after_a_refusal_it_waits_before_the_next_try() -> None:
     refusal = Refusal(NAMES.compaction(3, 1), "exceeded quota", NOW - REFUSED_REST / 2)
-    assert acts(seen(refusal=refusal)) == []
-    assert acts(seen(refusal=replace(refusal, at=NOW - REFUSED_REST))) == [CREATE]
-    assert acts(seen(refusal=replace(refusal, at=NOW + timedelta(hours=1)))) == [CREATE], "the clock was set back"
-    assert acts(seen(refusal=replace(refusal, job="another"))) == [CREATE]
+    assert acts(seen(refusals=(refusal,))) == []
+    assert acts(seen(refusals=(replace(refusal, at=NOW - REFUSED_REST),))) == [CREATE]
+    assert acts(seen(refusals=(replace(refusal, at=NOW + timedelta(hours=1)),))) == [CREATE], "the clock was set back"
+    assert acts(seen(refusals=(replace(refusal, job="another"),))) == [CREATE]
 
 
 def test_the_size_of_the_job_does_not_restart_the_driver() -> None:

@@ -35,8 +35,8 @@ def wants(**changes: Any) -> ServicesReport:
     return services(job=WORK, compacting=WORK.compaction, compacting_at=LATELY, **changes)
 
 
-def seen(*jobs: CompactionJob, refusal: Refusal | None = None) -> Observation:
-    return replace(well(), compaction_jobs=jobs, refusal=refusal)
+def seen(*jobs: CompactionJob, refusals: tuple[Refusal, ...] = ()) -> Observation:
+    return replace(well(), compaction_jobs=jobs, refusals=refusals)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def seen(*jobs: CompactionJob, refusal: Refusal | None = None) -> Observation:
         (seen(), wants(pins=(pin("archive", 7),)), "False", "ArchivePinned"),
         (seen(), wants(), "True", "Compacting"),
         (seen(job()), wants(), "True", "Compacting"),
-        (seen(refusal=Refusal(NAME, "exceeded quota", LATELY)), wants(), "False", "JobRefused"),
-        (seen(refusal=Refusal("another", "exceeded quota", LATELY)), wants(), "True", "Compacting"),
-        (seen(job(), refusal=Refusal(NAME, "exceeded quota", LATELY)), wants(), "True", "Compacting"),
+        (seen(refusals=(Refusal(NAME, "exceeded quota", LATELY),)), wants(), "False", "JobRefused"),
+        (seen(refusals=(Refusal("another", "exceeded quota", LATELY),)), wants(), "True", "Compacting"),
+        (seen(job(), refusals=(Refusal(NAME, "exceeded quota", LATELY),)), wants(), "True", "Compacting"),
         (seen(job(state=JobState.FAILED, message="BackoffLimitExceeded")), wants(), "False", "JobFailed"),
         (seen(job(active=0, ready=0)), wants(), "False", "JobWithoutPods"),
         (seen(job(active=0, ready=0, created_at=NOW)), wants(), "True", "Compacting"),

@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 
 from bucketingest.spec.status import LastCommit, Status
-from bucketingest_operator.decide.plan import Action, CreateServices, DeleteCompaction, WriteStatus
+from bucketingest_operator.decide.plan import Action, CreateServices, DeleteJob, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
-from bucketingest_operator.decide.services.suspended import AFTER_FAILURE, EVERY, REFUSED_REST
+from bucketingest_operator.decide.services.suspended import AFTER_FAILURE, EVERY
 from bucketingest_operator.decide.spec_changes import digest
-from bucketingest_operator.observation import Claim, CompactionJob, JobState, Observation, PodState, Refusal
+from bucketingest_operator.observation import (
+    REFUSED_REST,
+    Claim,
+    CompactionJob,
+    JobState,
+    Observation,
+    PodState,
+    Refusal,
+)
 from bucketingest_operator.resource import PAUSE_ANNOTATION
 from support.operator.observations import (
     NAMES,
@@ -30,7 +38,7 @@ from support.operator.observations import (
 SERVICES = {"whileSuspended": True}
 WANTED = bucket_ingest({"suspend": True, "services": SERVICES})
 COMMIT = LastCommit.model_validate({"instant": "20261121105950000", "time": NOW - timedelta(hours=1), "rows": 1})
-CREATE, DELETE = CreateServices(WANTED), DeleteCompaction(NAMES.services)
+CREATE, DELETE = CreateServices(WANTED), DeleteJob(NAMES.services)
 MINUTE = timedelta(minutes=1)
 
 
@@ -49,7 +57,7 @@ def job(state: JobState = JobState.SUCCEEDED, ago: timedelta = timedelta(), **ch
 
 
 def acts(observation: Observation) -> list[Action]:
-    return [each for each in reconcile(observation).actions if isinstance(each, CreateServices | DeleteCompaction)]
+    return [each for each in reconcile(observation).actions if isinstance(each, CreateServices | DeleteJob)]
 
 
 def judged(observation: Observation) -> tuple[str, str, str | None]:
@@ -153,12 +161,12 @@ def test_it_waits_for_whoever_may_hold_the_table_and_for_a_table(observation: Ob
 
 def test_after_a_refusal_it_waits_before_the_next_try() -> None:
     refusal = Refusal(NAMES.services, "exceeded quota", NOW - REFUSED_REST / 2)
-    assert acts(seen(refusal=refusal)) == []
+    assert acts(seen(refusals=(refusal,))) == []
     (found,) = [
-        each for each in reconcile(seen(refusal=refusal)).status.conditions or () if each.reason == "JobRefused"
+        each for each in reconcile(seen(refusals=(refusal,))).status.conditions or () if each.reason == "JobRefused"
     ]
     assert (found.status, found.message) == ("False", "exceeded quota")
-    assert acts(seen(refusal=replace(refusal, at=NOW - REFUSED_REST))) == [CREATE]
+    assert acts(seen(refusals=(replace(refusal, at=NOW - REFUSED_REST),))) == [CREATE]
 
 
 def test_the_field_does_not_restart_a_driver() -> None:

@@ -111,15 +111,15 @@ def test_another_default_image_waits_for_the_window_and_the_driver_runs_on() -> 
 
 
 def test_in_the_window_it_is_checked_like_an_edit() -> None:
-    assert "CreatePreflight" in kinds(reconcile(rolled_out(now=OPEN)))
+    assert "CreateCheck" in kinds(reconcile(rolled_out(now=OPEN)))
 
 
 def test_an_edit_does_not_wait() -> None:
     edited = pipeline(transform={"sql": "SELECT value FROM source"})
-    assert "CreatePreflight" in kinds(reconcile(rolled_out(edited)))
+    assert "CreateCheck" in kinds(reconcile(rolled_out(edited)))
     own = rolled_out()
     own = replace(own, resource=replace(own.resource, has_default_image=False))
-    assert "CreatePreflight" in kinds(reconcile(own)), "the image was edited"
+    assert "CreateCheck" in kinds(reconcile(own)), "the image was edited"
 
 
 def test_a_restart_that_a_person_asks_for_does_not_wait() -> None:
@@ -146,7 +146,7 @@ def test_a_lost_driver_comes_back_at_once_with_the_other_image() -> None:
 
 
 def test_without_windows_nothing_waits() -> None:
-    assert "CreatePreflight" in kinds(reconcile(rolled_out(pipeline(restart={}))))
+    assert "CreateCheck" in kinds(reconcile(rolled_out(pipeline(restart={}))))
 
 
 def test_windows_restart_nothing_themselves() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest_operator.decide.plan import DeletePreflight, EmitEvent, Plan
+from bucketingest_operator.decide.plan import DeleteJob, EmitEvent, Plan
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.decide.upgrade.preflight import LIMIT, PATIENCE, SPEC_MAX
@@ -135,30 +135,30 @@ def test_a_spec_that_gave_way_after_its_probation_is_not_checked_again() -> None
     assert upgrade is not None
     gave_way = plan.status.model_copy(update={"upgrade": upgrade.model_copy(update={"preflight": None})})
     quiet = reconcile(after(later(seen, plan, preflights=()), status=gave_way))
-    assert "CreatePreflight" not in kinds(quiet)
+    assert "CreateCheck" not in kinds(quiet)
     assert condition(quiet, "Degraded").reason == "SpecNotProven"
 
 
 def test_a_suspended_pipeline_and_a_deleted_one_leave_no_job() -> None:
     suspended = bucket_ingest({"suspend": True, "upgrade": {"preflight": True}})
     plan = reconcile(after(checking(), wanted=suspended, generation=3))
-    assert DeletePreflight(NAME, "job-1") in plan.actions
+    assert DeleteJob(NAME, "job-1") in plan.actions
     assert stops(plan)
-    assert DeletePreflight(NAME, "job-1") in reconcile(after(checking(), deleting=True)).actions
+    assert DeleteJob(NAME, "job-1") in reconcile(after(checking(), deleting=True)).actions
 
 
 # ------------------------------------------------------------------------------------------- a check that cannot be run
 def test_a_job_that_is_refused_is_reported_and_the_spec_is_taken_over_after_a_limit() -> None:
     first = edited()
     refusal = Refusal(NAME, "exceeded quota: no-jobs", NOW, "preflight")
-    refused = later(first, reconcile(first), 5, preflight_refusal=refusal)
+    refused = later(first, reconcile(first), 5, refusals=(refusal,))
     plan = reconcile(refused)
-    assert "CreatePreflight" not in kinds(plan)
+    assert "CreateCheck" not in kinds(plan)
     assert found(plan).result == "NotRun"
     assert "exceeded quota" in condition(plan, "Reconciling").message
     assert condition(plan, "Degraded").status == "False"
     again = reconcile(later(refused, plan, 130))
-    assert "CreatePreflight" in kinds(again)
+    assert "CreateCheck" in kinds(again)
     over = reconcile(later(refused, plan, LIMIT.total_seconds()))
     assert stops(over)
     assert any(isinstance(each, EmitEvent) and each.reason == "PreflightSkipped" for each in over.actions)
@@ -167,12 +167,12 @@ def test_a_job_that_is_refused_is_reported_and_the_spec_is_taken_over_after_a_li
 def test_an_account_that_is_not_allowed_fails_as_the_driver_would() -> None:
     refusal = Refusal(NAME, "ingest/root is not allowed", NOW, "preflight", about_driver=True)
     first = edited()
-    seen = later(first, reconcile(first), 5, preflight_refusal=refusal)
+    seen = later(first, reconcile(first), 5, refusals=(refusal,))
     plan = reconcile(seen)
     assert found(plan).result == "Failed"
     assert "ingest/root is not allowed" in condition(plan, "Degraded").message
     assert found(reconcile(later(seen, plan))).tries == 1
-    assert "CreatePreflight" in kinds(reconcile(later(seen, plan, 61)))
+    assert "CreateCheck" in kinds(reconcile(later(seen, plan, 61)))
 
 
 def test_a_pod_that_leaves_no_message_proves_nothing_and_is_repeated() -> None:
@@ -180,7 +180,7 @@ def test_a_pod_that_leaves_no_message_proves_nothing_and_is_repeated() -> None:
     plan = reconcile(seen)
     assert not stops(plan)
     assert (found(plan).result, found(plan).tries, found(plan).message) == ("NotRun", 1, "Evicted")
-    assert DeletePreflight(NAME, "job-1") in reconcile(later(seen, plan, 61)).actions
+    assert DeleteJob(NAME, "job-1") in reconcile(later(seen, plan, 61)).actions
     over = later(seen, plan, LIMIT.total_seconds())
     assert stops(reconcile(over))
 
@@ -212,7 +212,7 @@ def test_an_image_that_cannot_be_pulled_fails_the_check_after_a_while(reason: Po
     assert not stops(plan)
     assert found(plan).result == "Failed"
     assert "ErrImagePull: not found" in condition(plan, "Degraded").message
-    assert DeletePreflight(NAME, "job-1") in plan.actions
+    assert DeleteJob(NAME, "job-1") in plan.actions
 
 
 def test_a_pod_that_finds_no_node_is_no_failure_of_the_spec() -> None:

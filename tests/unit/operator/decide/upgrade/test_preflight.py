@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bucketingest_operator.decide.plan import CreatePreflight, DeletePreflight, EmitEvent
+from bucketingest_operator.decide.plan import CreateCheck, DeleteJob, EmitEvent
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.observation import Contact, JobState, PodState
@@ -30,21 +30,21 @@ from support.operator.probation import GOOD, starts, trial_of
 # ------------------------------------------------------------------------------------------------ the check comes first
 def test_a_changed_spec_is_checked_and_the_driver_runs_on() -> None:
     plan = reconcile(edited())
-    assert kinds(plan) == ["WriteStatus", "CreatePreflight"]
-    assert CreatePreflight(1, KEY, edited().resource.wanted or GOOD) in plan.actions
+    assert kinds(plan) == ["WriteStatus", "CreateCheck"]
+    assert CreateCheck("preflight", 1, KEY, edited().resource.wanted or GOOD) in plan.actions
     assert (found(plan).digest, found(plan).generation, found(plan).result) == (KEY, 2, "Pending")
     assert condition(plan, "Ready").status == "True"
     assert condition(plan, "Reconciling").reason == "PreflightRunning"
     assert condition(plan, "Degraded").reason == "PreflightRunning"
     again = reconcile(checking())
     assert not stops(again)
-    assert "CreatePreflight" not in kinds(again)
+    assert "CreateCheck" not in kinds(again)
 
 
 def test_a_spec_that_passes_replaces_the_driver_and_begins_its_probation() -> None:
     seen = replace(checking(), preflights=(job(JobState.SUCCEEDED),))
     plan = reconcile(seen)
-    assert kinds(plan) == ["WriteStatus", "DeleteDriver", "DeletePreflight"]
+    assert kinds(plan) == ["WriteStatus", "DeleteDriver", "DeleteJob"]
     assert plan.status.upgrade is not None
     assert plan.status.upgrade.preflight is None
     gone = later(seen, plan, drivers=(), contact=Contact(), preflights=())
@@ -87,17 +87,17 @@ def test_a_driver_that_is_lost_comes_back_with_its_own_spec_if_the_changed_one_h
 def test_a_check_that_failed_is_repeated_with_growing_pauses_and_the_job_is_made_anew() -> None:
     seen, plan = failed()
     early = reconcile(later(seen, plan, 55))
-    assert "DeletePreflight" not in kinds(early)
+    assert "DeleteJob" not in kinds(early)
     due = later(seen, plan, 61)
     removing = reconcile(due)
-    assert DeletePreflight(NAME, "job-1") in removing.actions
+    assert DeleteJob(NAME, "job-1") in removing.actions
     creating = reconcile(later(due, removing, preflights=()))
-    assert "CreatePreflight" in kinds(creating)
+    assert "CreateCheck" in kinds(creating)
     second = later(due, creating, preflights=(replace(said_failed(), uid="job-2"),))
     twice = reconcile(second)
     assert found(twice).tries == 2
-    assert "DeletePreflight" not in kinds(reconcile(later(second, twice, 61)))
-    assert "DeletePreflight" in kinds(reconcile(later(second, twice, 121)))
+    assert "DeleteJob" not in kinds(reconcile(later(second, twice, 61)))
+    assert "DeleteJob" in kinds(reconcile(later(second, twice, 121)))
 
 
 def test_a_spec_that_passes_later_is_taken_over() -> None:
@@ -114,15 +114,15 @@ def test_an_edit_while_a_check_runs_is_checked_instead() -> None:
     seen = after(checking(), wanted=OTHER, generation=3)
     plan = reconcile(seen)
     assert not stops(plan)
-    assert DeletePreflight(NAME, "job-1") in plan.actions
-    assert CreatePreflight(1, digest(OTHER), OTHER) in plan.actions
+    assert DeleteJob(NAME, "job-1") in plan.actions
+    assert CreateCheck("preflight", 1, digest(OTHER), OTHER) in plan.actions
     assert (found(plan).digest, found(plan).tries) == (digest(OTHER), 0)
 
 
 def test_an_edit_after_a_failure_is_checked_at_once() -> None:
     seen, plan = failed()
     fixed = reconcile(after(later(seen, plan), wanted=OTHER, generation=3))
-    assert CreatePreflight(1, digest(OTHER), OTHER) in fixed.actions
+    assert CreateCheck("preflight", 1, digest(OTHER), OTHER) in fixed.actions
     assert trial_of(fixed.status) is None
     assert condition(fixed, "Degraded").status == "False"
 
@@ -132,7 +132,7 @@ def test_an_edit_that_is_taken_back_restarts_nothing_and_leaves_nothing() -> Non
     back = after(replace(later(seen, plan), last_good=None), wanted=GOOD, generation=3)
     undone = reconcile(back)
     assert not stops(undone)
-    assert DeletePreflight(NAME, "job-1") in undone.actions
+    assert DeleteJob(NAME, "job-1") in undone.actions
     assert undone.status.upgrade is not None
     assert (undone.status.upgrade.trial, undone.status.upgrade.preflight) == (None, None)
     assert condition(undone, "Degraded").status == "False"
@@ -146,7 +146,7 @@ def test_a_passed_check_is_kept_while_the_restart_waits_for_its_turn() -> None:
     assert found(plan).result == "Passed"
     assert condition(plan, "Reconciling").reason == "RestartWaiting"
     gone = later(seen, plan, 7200, preflights=())
-    assert "CreatePreflight" not in kinds(reconcile(gone))
+    assert "CreateCheck" not in kinds(reconcile(gone))
     assert stops(reconcile(replace(gone, restarts_full=False)))
 
 
