@@ -50,6 +50,8 @@ def decoded(found: RegisteredJsonDecoder, *messages: tuple[int, Any]) -> Decoded
 PLACE = {"type": "object", "properties": {"x": NUMBER, "far": {"$ref": "#/definitions/far"}}, "definitions": {}}
 PLACE["definitions"] = {"far": {"type": ["null", "boolean"]}}
 FAR = pa.struct([("x", pa.float64()), ("far", pa.bool_())])
+WITH_Y = pa.struct([*FAR, ("y", pa.int64())])
+ANY_PLACE = pa.struct([("x", pa.string()), ("far", pa.bool_())])
 
 
 @pytest.mark.parametrize(
@@ -76,10 +78,45 @@ FAR = pa.struct([("x", pa.float64()), ("far", pa.bool_())])
         ({"type": ["string", "integer"]}, pa.string()),
         ({"oneOf": [INTEGER, STRING]}, pa.string()),
         ({"$ref": "#"}, pa.string()),
+        # a choice: what each of them says, and text where that is less than one type
+        ({"oneOf": [{"type": "string", "format": "date"}, STRING, {"type": "null"}]}, pa.string()),
+        ({"anyOf": [INTEGER, NUMBER]}, pa.float64()),
+        ({"oneOf": [INTEGER, {}]}, pa.string()),
+        ({**INTEGER, "oneOf": [{"const": 1}, {"const": 2}]}, pa.int64()),
+        ({"oneOf": [{"properties": {"x": INTEGER}}, STRING]}, pa.string()),
+        ({"oneOf": [{"properties": {"x": INTEGER}}, {"$ref": "place"}]}, ANY_PLACE),
+        ({"allOf": [{"$ref": "place"}], "anyOf": [{"required": ["x"]}, {"required": ["far"]}]}, FAR),
+        (
+            {
+                "allOf": [{"$ref": "place"}],
+                "if": {"required": ["x"]},
+                "then": {"properties": {"x": {"const": 1}, "y": INTEGER}},
+            },
+            WITH_Y,
+        ),
+        ({"allOf": [{"$ref": "place"}], "dependentSchemas": {"x": {"properties": {"y": INTEGER}}}}, WITH_Y),
     ],
 )
 def test_each_type_is_the_column_that_has_all_its_values(given: Any, kind: pa.DataType) -> None:
     assert kinds(lenient(columns_text(schema({"place": PLACE}, v=given)))) == {"id": pa.string(), "v": kind}
+
+
+def test_an_object_that_is_one_of_several_has_the_columns_of_all() -> None:
+    """The kinds of one event, say: nothing that a message may have is left out."""
+    card = {"properties": {"kind": {"const": "card"}, "number": STRING, "amount": INTEGER}, "required": ["kind"]}
+    cash = {"properties": {"kind": {"const": "cash"}, "till": INTEGER, "amount": NUMBER}, "required": ["kind"]}
+    given = json.loads(json.loads(schema())[""]) | {"oneOf": [card, {"$ref": "cash"}]}
+    together = with_references(json.dumps(given), {"cash": json.dumps(cash)})
+    found = decoded(
+        decoder(reader_of(together), _7=together),
+        (7, {"id": "a", "kind": "card", "number": "4", "amount": 2}),
+        (7, {"id": "b", "kind": "cash", "till": 3, "amount": 2.5}),
+    )
+    assert found.refused == []
+    names = ["id", "kind", "number", "amount", "till"]
+    assert found.rows.to_pydict() == dict(
+        zip(names, [["a", "b"], ["card", "cash"], ["4", None], ["2", "2.5"], [None, 3]], strict=True)
+    )
 
 
 def test_old_and_new_producers_are_read_as_the_union_of_their_fields() -> None:

@@ -18,7 +18,13 @@ from bucketingest.decode.avro.schema import UnreadableSchema
 
 ANY: Final = {"type": "string", "any": True}
 """The type of values of which the schema says less than one type."""
+NOTHING: Final = {**ANY}
+"""The same where the schema says nothing of the type."""
 _TYPES: Final = {"integer": "long", "number": "double", "string": "string", "boolean": "boolean"}
+_KINDS: Final = {**{avro: kind for kind, avro in _TYPES.items()}, "record": "object", "map": "object", "array": "array"}
+_SEVERAL: Final = ("one", "of several")
+_ONE_OF: Final = ("oneOf", "anyOf")
+_IF: Final = ("then", "else")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NODES_MAX: Final = 20_000
 """Schemas inside a schema, each as often as it is referred to."""
@@ -62,7 +68,8 @@ class _Reading:
         kinds: set[str] = set()
         fields: dict[str, dict[str, Any]] = {}
         inside: list[dict[str, Any]] = []
-        for part, where, led in self._parts(schema, base, around):
+        parts = self._parts(schema, base, around)
+        for part, where, led in parts:
             named = part.get("type", [])
             kinds.update([named] if isinstance(named, str) else named)
             for name, each in part.get("properties", {}).items():
@@ -70,6 +77,10 @@ class _Reading:
             values = part.get("items", part.get("additionalProperties"))
             if isinstance(values, dict):
                 inside.append(self.type(values, where, led))
+        for part, where, led in parts:
+            for choices in _choices(part):
+                if len(choices) > 1:
+                    kinds.update(self._either(choices, where, led, fields))
         kinds.discard("null")
         if kinds == {"integer", "number"}:
             kinds = {"number"}
@@ -77,7 +88,7 @@ class _Reading:
             # One name for all: what a type is called says nothing about its columns.
             return {"type": "record", "name": "object", "fields": list(fields.values())}
         if len(kinds) != 1:
-            return ANY
+            return ANY if kinds or inside else NOTHING
         (kind,) = kinds
         if kind in {"array", "object"} and len(inside) == 1:
             return {"type": "array", "items": inside[0]} if kind == "array" else {"type": "map", "values": inside[0]}
@@ -105,13 +116,30 @@ class _Reading:
                 found += self._parts(self._at(name, pointer), name, around | {place})
         for each in schema.get("allOf", ()):
             found += self._parts(each, base, around)
-        for choice in ("oneOf", "anyOf"):
-            others = [each for each in schema.get(choice, ()) if each != {} and _kind(each) != "null"]
-            if len(others) == 1:
-                found += self._parts(others[0], base, around)
-            elif others:
-                found.append(({"type": ["one", "of several"]}, base, around))
+        for choices in _choices(schema):
+            if len(choices) == 1:
+                found += self._parts(choices[0], base, around)
         return found
+
+    def _either(
+        self, choices: list[Any], base: str, around: frozenset[str], fields: dict[str, dict[str, Any]]
+    ) -> set[str]:
+        """The kinds of values that the choices leave, none if one leaves all. Their properties are added to `fields`:
+        each may be there.
+        """
+        kinds: set[str] = set()
+        others: dict[str, dict[str, Any]] = {}
+        leaves_all = False
+        for each in choices:
+            made = self.type(each, base, around)
+            for field in made.get("fields", ()):
+                same = others.setdefault(field["name"], field)["type"] == field["type"]
+                others[field["name"]] = field if same else {"name": field["name"], "type": ANY}
+            leaves_all |= made is NOTHING
+            kinds.update(_SEVERAL if made == ANY else [_KINDS[made["type"]]])
+        for name, field in others.items():
+            fields.setdefault(name, field)
+        return set() if leaves_all else kinds
 
     def _at(self, name: str, pointer: str) -> Any:
         if name not in self._documents:
@@ -121,6 +149,13 @@ class _Reading:
             step = each.replace("~1", "/").replace("~0", "~")
             found = found[int(step)] if isinstance(found, list) else found[step]
         return found
+
+
+def _choices(schema: dict[str, Any]) -> list[list[Any]]:
+    """Each keyword's schemas of which a value that is not null has one, or has it if something else holds."""
+    found = [[each for each in schema.get(name, ()) if _kind(each) != "null"] for name in _ONE_OF]
+    held = [schema[name] for name in _IF if name in schema] + list(schema.get("dependentSchemas", {}).values())
+    return [*found, [*held, True] if held else []]
 
 
 def _kind(schema: Any) -> Any:
