@@ -170,6 +170,21 @@ def test_another_type_is_refused_by_its_name_and_what_is_left_open_is_looked_at(
     ]
 
 
+def test_a_map_stays_one_when_a_schema_names_some_of_its_keys() -> None:
+    text = reader_of(schema(m={"type": "object", "additionalProperties": NUMBER}))
+    known = {
+        "_7": schema(m={"type": "object", "properties": {"x": NUMBER, "y": NUMBER}}),
+        "_8": schema(m={"type": "object", "properties": {"x": NUMBER}, "additionalProperties": NUMBER}),
+        "_9": schema(m={"type": "object", "properties": {"x": NUMBER, "s": STRING}}),
+    }
+    found = decoded(
+        decoder(text, **known), (7, {"m": {"x": 1, "y": 2.5}}), (8, {"m": {"x": 3, "z": 4}}), (9, {"m": {"x": 1}})
+    )
+    assert [dict(each) for each in found.rows["m"].to_pylist()] == [{"x": 1.0, "y": 2.5}, {"x": 3.0, "z": 4.0}]
+    why = "byte 2: schema 9 cannot be read with the table's: field m is record and cannot be read as map"
+    assert [(each.number, each.why) for each in found.refused] == [(2, why)]
+
+
 def test_a_name_that_no_column_can_have_is_left_out_while_the_job_runs_and_said_at_a_start() -> None:
     old, new = schema(), schema(**{"first-name": STRING, "ID": STRING, "fine": STRING})
     text = reader_of(old, new)

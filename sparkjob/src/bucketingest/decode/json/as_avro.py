@@ -184,4 +184,8 @@ def fitted_to(reader: Any, writer: Any) -> Any:
             return {**other, "items": fitted_to(one["items"], other["items"])}
         case "map", "map":
             return {**other, "values": fitted_to(one["values"], other["values"])}
+        case "map", "record":  # the schema names some of the keys now
+            values = [fitted_to(one["values"], each["type"]) for each in other["fields"]]
+            if values == values[:1] * len(values):
+                return {"type": "map", "values": values[0]}
     return writer
