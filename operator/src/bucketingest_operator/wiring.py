@@ -26,10 +26,9 @@ from bucketingest_operator.manifests.attempt_objects import MANAGED
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.metrics.operator_metrics import Metrics
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
-from bucketingest_operator.observe.compaction_reading import AnyJob
 from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
-from bucketingest_operator.observe.job_reading import ConfigSeen
+from bucketingest_operator.observe.job_reading import AnyJob, ConfigSeen
 from bucketingest_operator.observe.observe import Copies, Observer
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient

@@ -11,7 +11,7 @@ import pytest
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream import ingestion as started
 from bucketingest.stream.errors import QueryFailed
-from bucketingest.stream.topics.writing import MESSAGES_HERE, TopicReading
+from bucketingest.stream.topics.without_spark import MESSAGES_HERE, TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment
 from bucketingest.write.instants import lifecycle

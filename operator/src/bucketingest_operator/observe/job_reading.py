@@ -1,17 +1,27 @@
-"""Reads the JSON of rollback Jobs and of attempts' ConfigMaps. Pure."""
+"""Reads the JSON of Jobs that roll back, merge or check, and of attempts' ConfigMaps. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from bucketingest_operator.manifests.attempt_input import parse_attempt_input
-from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL
-from bucketingest_operator.observation import AttemptInput, JobState, RollbackJob
+from bucketingest_operator.manifests.attempt_input import parse_attempt_input, read_digest
+from bucketingest_operator.manifests.attempt_objects import CHECK_DIGESTS, ROLE_LABEL
+from bucketingest_operator.manifests.merging_jobs import COMPACTION, COMPACTION_DIGEST, COMPACTION_ROLE
+from bucketingest_operator.observation import (
+    AttemptInput,
+    CheckJob,
+    CheckRole,
+    CompactionJob,
+    JobState,
+    PodReason,
+    RollbackJob,
+)
+from bucketingest_operator.observe.executor_probe import waits_for_volumes
 from bucketingest_operator.observe.ownership import Owned, controller_of
-from bucketingest_operator.observe.pod_reading import PodSeen, attempt_of, read_time, short
+from bucketingest_operator.observe.pod_reading import PodSeen, attempt_of, read_time, short, whole_number
 
 Object = dict[str, Any]
 
@@ -109,3 +119,95 @@ def _with_end(job: JobSeen, pod: PodSeen | None) -> RollbackJob:
     # A mesh may keep the pod, and so the Job, for ever.
     state = JobState.SUCCEEDED if pod.exit_code == 0 else job.state
     return RollbackJob(job.attempt, state, job.terminating, pod.exit_code, message)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJobSeen(Owned):
+    """A compaction's Job, and whose it is."""
+
+    job: CompactionJob
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSeen(Owned):
+    """A Job that checks a changed spec or audits a table, and whose it is."""
+
+    job: CheckJob
+    role: str
+
+
+def read_preflight(job: Object) -> CheckSeen | None:
+    """The Job; None if its label and annotation are not those of a check."""
+    metadata, end = job["metadata"], job_end(job.get("status") or {})
+    role = (metadata.get("labels") or {}).get(ROLE_LABEL, "")
+    digest = read_digest((metadata.get("annotations") or {}).get(CHECK_DIGESTS.get(role)))
+    if not digest:
+        return None
+    found = CheckJob(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        digest=digest,
+        state=end.state,
+        created_at=read_time(metadata["creationTimestamp"]),
+        terminating="deletionTimestamp" in metadata,
+        message=end.message,
+    )
+    return CheckSeen(found, role, namespace=metadata["namespace"], controller=controller_of(metadata))
+
+
+def check_jobs(
+    role: CheckRole, jobs: Iterable[CheckSeen], pods: Iterable[PodSeen], now: datetime
+) -> tuple[CheckJob, ...]:
+    """The Jobs of a role, with what the newest pod of each says, in the order of their names."""
+    newest: dict[str, PodSeen] = {}
+    for pod in sorted(pods, key=lambda each: (each.created_at, each.name)):
+        if pod.role == role and pod.controller is not None:
+            newest[pod.controller.uid] = pod
+    found = (_with_pod(each.job, newest.get(each.job.uid), now) for each in jobs if each.role == role)
+    return tuple(sorted(found, key=lambda job: job.name))
+
+
+def _with_pod(job: CheckJob, pod: PodSeen | None, now: datetime) -> CheckJob:
+    if pod is None:
+        return job
+    if job.state is JobState.RUNNING and pod.exit_code is not None:  # a mesh may keep the pod; it is tried once
+        job = replace(job, state=JobState.FAILED if pod.exit_code else JobState.SUCCEEDED)
+    if job.state is JobState.RUNNING and pod.reason is PodReason.NONE and waits_for_volumes(pod, now):
+        message = "Its node has not set up its volumes: does each Secret that it mounts exist?"
+        return replace(job, waiting=PodReason.CONFIG, message=message)
+    waiting = pod.reason if job.state is JobState.RUNNING else PodReason.NONE
+    return replace(job, waiting=waiting, message=pod.message or job.message, report=pod.report)
+
+
+def read_compaction_job(job: Object) -> CompactionJobSeen | None:
+    """The Job; None if its labels and annotations are not those of a compaction's."""
+    metadata, status = job["metadata"], job.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    number, round_number = map(whole_number, annotations.get(COMPACTION, "").partition("/")[::2])
+    is_ours = (metadata.get("labels") or {}).get(ROLE_LABEL) == COMPACTION_ROLE
+    if not is_ours or number is None or round_number is None:
+        return None
+    end = job_end(status)
+    found = CompactionJob(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        number=number,
+        round=round_number,
+        digest=read_digest(annotations.get(COMPACTION_DIGEST)) or "",
+        state=end.state,
+        created_at=read_time(metadata["creationTimestamp"]),
+        finished_at=end.at,
+        terminating="deletionTimestamp" in metadata,
+        active=status.get("active") or 0,
+        ready=status.get("ready") or 0,
+        message=end.message,
+    )
+    return CompactionJobSeen(found, namespace=metadata["namespace"], controller=controller_of(metadata))
+
+
+AnyJob = JobSeen | CompactionJobSeen | CheckSeen
+
+
+def read_any_job(job: Object) -> AnyJob | None:
+    """A rollback Job, a compaction's or a preflight's; None if its labels are not the operator's."""
+    return read_compaction_job(job) or read_preflight(job) or read_job(job)

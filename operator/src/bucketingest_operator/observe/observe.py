@@ -25,14 +25,20 @@ from bucketingest_operator.observation import (
     PodReason,
     PodState,
 )
-from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen
 from bucketingest_operator.observe.executor_probe import ExecutorProbe, waits_for_volumes
 from bucketingest_operator.observe.inventory import Inventory
-from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen, rollback_jobs
+from bucketingest_operator.observe.job_reading import (
+    AnyJob,
+    CheckSeen,
+    CompactionJobSeen,
+    ConfigSeen,
+    JobSeen,
+    check_jobs,
+    rollback_jobs,
+)
 from bucketingest_operator.observe.last_good_reading import LastGoodReader
 from bucketingest_operator.observe.ownership import controlled_by, made_for
 from bucketingest_operator.observe.pod_reading import EndedDrivers, PodSeen
-from bucketingest_operator.observe.preflight_reading import CheckSeen, check_jobs
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk, talk_with
 from bucketingest_operator.observe.readers import Readers
 from bucketingest_operator.resource import Resource

@@ -9,8 +9,7 @@ from typing import Any, Final, TypeVar
 from bucketingest.spec.model import KIND
 from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.manifests.attempt_objects import UID_LABEL
-from bucketingest_operator.observe.compaction_reading import AnyJob, read_any_job
-from bucketingest_operator.observe.job_reading import ConfigSeen, read_config
+from bucketingest_operator.observe.job_reading import AnyJob, ConfigSeen, read_any_job, read_config
 from bucketingest_operator.observe.ownership import controller_of
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
 

@@ -8,8 +8,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from bucketingest.decode.same_names import same_names
-
 _TOKEN: Final = re.compile(
     r"\s*(?:(`(?:[^`]|``)+`)|([A-Za-z_0-9]+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([<>(),:]))"
 )
@@ -171,3 +169,10 @@ def _struct(tokens: _Tokens, _column: str) -> pa.DataType:
 
 
 _READERS: Final[dict[str, Callable[[_Tokens, str], pa.DataType]]] = {"ARRAY": _array, "MAP": _map, "STRUCT": _struct}
+
+
+def same_names(one: str, other: str) -> str:
+    """Why these two cannot be in one table, in words that follow the field that has them."""
+    if one == other:
+        return f"has the column {one} twice"
+    return f"has the columns {one} and {other}, which differ in case only: Spark cannot tell them apart"

@@ -33,7 +33,8 @@ from bucketingest.spec.fields.spark import Spark
 from bucketingest.spec.fields.table import Table
 from bucketingest.spec.fields.tables import Tables
 from bucketingest.spec.formats.format import Format
-from bucketingest.spec.rules.broken import broken_rules
+from bucketingest.spec.reading.view import View
+from bucketingest.spec.rules import files, formats, pod, running, source, table, tables
 from bucketingest.spec.rules.finding import PLACE, Finding
 from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
 
@@ -59,6 +60,17 @@ _SERVER_FIELDS = frozenset(
 
 STATE_FOLDER: Final = "/var/lib/bucketingest"
 """Where a job keeps files that may be lost: writable in its pods, empty in each new one."""
+
+
+_RULES: Final = tuple(rule for part in (source, formats, files, table, pod, tables, running) for rule in part.RULES)
+
+
+def broken_rules(document: Mapping[str, Any]) -> list[Finding]:
+    """All rules that a spec breaks: the value of `spec` as JSON, defaults filled in. Parts may be absent or of a wrong
+    type: the rules that need them find nothing then, since the schema's own check reports them.
+    """
+    view = View(document)
+    return [finding for rule in _RULES for finding in rule(view)]
 
 
 class Metadata(SpecModel):

@@ -36,7 +36,7 @@ from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.registered import RegisteredMessages
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.topics.batch import TopicBatch
-from bucketingest.stream.topics.writing import TopicReading
+from bucketingest.stream.topics.without_spark import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import Assignment, Commit, MicroBatchOutcome
 from bucketingest.write.errors import ConflictingAttempt, InstantAborted, PositionLost

@@ -61,7 +61,7 @@ from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.starter import QueryStarter
 from bucketingest.stream.topics.reading import TopicsRead
 from bucketingest.stream.topics.transactions import WholeTransactions
-from bucketingest.stream.topics.writing import MESSAGES_HERE, TopicReading
+from bucketingest.stream.topics.without_spark import MESSAGES_HERE, TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.instants.commit_content import read_as_of
 from bucketingest.write.open_table import OpenTable, check_definition, open_table

@@ -16,8 +16,8 @@ from bucketingest.decode.kafka.message import MESSAGE, VALUE
 from bucketingest.decode.kafka.reader import read
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.errors import SourceDataLost
-from bucketingest.stream.source.scanned_topics import ranges_of
 from bucketingest.stream.spark.session import prepared
+from bucketingest.stream.topics.without_spark import ranges_of
 from support.jobs.stream_runs import Lake, NewTopic, Runner, Topic
 
 pytestmark = pytest.mark.kafka

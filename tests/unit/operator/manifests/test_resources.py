@@ -17,9 +17,8 @@ from bucketingest_operator.manifests.merging_jobs import MergingJobs
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import AttemptInput, JobState
-from bucketingest_operator.observe.compaction_reading import CompactionJobSeen, read_any_job
+from bucketingest_operator.observe.job_reading import CheckSeen, CompactionJobSeen, read_any_job
 from bucketingest_operator.observe.ownership import Controller
-from bucketingest_operator.observe.preflight_reading import CheckSeen
 from support.operator.made_objects import KAFKA, WORK, attempt_objects, manifests, pod_specs
 from support.operator.observations import NOW, UID, bucket_ingest, input_of
 

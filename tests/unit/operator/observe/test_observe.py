@@ -21,9 +21,8 @@ from bucketingest_operator.observation import (
     PodReason,
     PodState,
 )
-from bucketingest_operator.observe.compaction_reading import AnyJob, CompactionJobSeen
 from bucketingest_operator.observe.executor_probe import MOUNT_PATIENCE
-from bucketingest_operator.observe.job_reading import ConfigSeen, JobSeen
+from bucketingest_operator.observe.job_reading import AnyJob, CheckSeen, CompactionJobSeen, ConfigSeen, JobSeen
 from bucketingest_operator.observe.observe import (
     Look,
     Observer,
@@ -36,7 +35,6 @@ from bucketingest_operator.observe.observe import (
 )
 from bucketingest_operator.observe.ownership import Controller
 from bucketingest_operator.observe.pod_reading import EndedDrivers, PodSeen
-from bucketingest_operator.observe.preflight_reading import CheckSeen
 from bucketingest_operator.observe.readers import Readers, Unreadable
 from support.operator.observations import NOW, UID, attempt, bucket_ingest, input_of, resource, status_with
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from bucketingest_operator.observation import JobState, PodReason, PodState
-from bucketingest_operator.observe.compaction_reading import read_any_job
 from bucketingest_operator.observe.executor_probe import MOUNT_PATIENCE
+from bucketingest_operator.observe.job_reading import CheckSeen, check_jobs, read_any_job, read_preflight
 from bucketingest_operator.observe.ownership import Controller
 from bucketingest_operator.observe.pod_reading import PodSeen, read_pod
-from bucketingest_operator.observe.preflight_reading import CheckSeen, check_jobs, read_preflight
 from support.operator.made_objects import manifests
 from support.operator.observations import NOW, UID, termination
 

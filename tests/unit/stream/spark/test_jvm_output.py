@@ -5,8 +5,7 @@ import logging
 
 import pytest
 
-from bucketingest.stream.spark.jvm import _log_line, describe_end, parse_line
-from bucketingest.stream.spark.repeats import AGAIN_SECONDS, Repeats
+from bucketingest.stream.spark.jvm import AGAIN_SECONDS, Repeats, _log_line, describe_end, parse_line
 
 
 def line(logger: str, level: str = "ERROR", exception: str | None = None) -> str:

@@ -12,14 +12,13 @@ from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.model import BucketIngest
 from bucketingest.spec.quantity import format_duration
 from bucketingest.spec.status import Preflight, Trial
-from bucketingest_operator.decide.failures import TREATMENTS, Failure
-from bucketingest_operator.decide.pass_state import RESTART_WAITING, SOON, WATCHING, Pass
+from bucketingest_operator.decide.failures import TREATMENTS, Failure, failure_of
+from bucketingest_operator.decide.pass_state import CREATION_REFUSED, RESTART_WAITING, SOON, WATCHING, Pass
 from bucketingest_operator.decide.plan import CreateCheck, DeleteJob
 from bucketingest_operator.decide.spec_changes import Change, change_since, digest
-from bucketingest_operator.decide.status import DEGRADED, RECONCILING, shortened
+from bucketingest_operator.decide.status import DEGRADED, READY, RECONCILING, shortened
 from bucketingest_operator.decide.upgrade.last_good import FAILED, failed_preflight
 from bucketingest_operator.decide.upgrade.probation import PREFLIGHT_FAILED
-from bucketingest_operator.decide.upgrade.protection import is_protected, is_unwell
 from bucketingest_operator.observation import CheckJob, JobState, PodReason
 
 PENDING: Final = "Pending"
@@ -44,6 +43,16 @@ _BACKOFF_CAP: Final = timedelta(minutes=30)
 _NOT_STARTING: Final = {PodReason.IMAGE_PULL: Failure.IMAGE_PULL, PodReason.CONFIG: Failure.CONFIG}
 """What keeps a driver of the same spec from starting, too. No room is not among it: the driver that runs has it."""
 
+_FROM_OUTSIDE: Final = frozenset({Failure.DRIVER_LOST, Failure.STOPPED, Failure.EVICTED})
+_UNWELL: Final = frozenset(
+    {
+        CREATION_REFUSED,
+        "CommitsLate",
+        *(each.value for each in (Failure.CONFIG, Failure.IMAGE_PULL, Failure.NO_EXECUTORS, Failure.UNSCHEDULABLE)),
+    }
+)
+"""Reasons of Ready of a driver that does not do its work, and does not just start."""
+
 
 def lift(work: Pass) -> bool:
     """Let a spec that has failed its check start if there is nothing left to protect, or the check is switched off.
@@ -53,7 +62,7 @@ def lift(work: Pass) -> bool:
     upgrade, wanted = work.draft.upgrade, work.resource.wanted
     if upgrade is None or wanted is None or not failed_preflight(upgrade):
         return False
-    if wanted.spec.upgrade.preflight and not is_unwell(work):
+    if wanted.spec.upgrade.preflight and not _is_unwell(work):
         return False
     why = "The driver that runs does not do well." if wanted.spec.upgrade.preflight else "upgrade.preflight is false."
     message = f"The changed spec is taken over although it has not passed its preflight. {why}"
@@ -75,7 +84,7 @@ def must_pass_first(work: Pass) -> bool:
     key = digest(wanted)
     known = upgrade.preflight if upgrade.preflight is not None and upgrade.preflight.digest == key else None
     gave_way = upgrade.trial is not None and upgrade.trial.failed_at is not None and upgrade.trial.digest == key
-    if (gave_way and not failed_preflight(upgrade)) or not is_protected(work, is_known=known is not None):
+    if (gave_way and not failed_preflight(upgrade)) or not _is_protected(work, is_known=known is not None):
         return False
     if known is None and work.seen.restarts_full:
         return True  # its time counts from its turn
@@ -288,3 +297,20 @@ def _advice(work: Pass, found: Preflight) -> str:
         "previous spec. Correct the spec; the check is also repeated. A new value of the annotation "
         f"bucketingest.dev/restart takes the spec over without it. {found.message or ''}"
     ).strip()
+
+
+def _is_protected(work: Pass, *, is_known: bool) -> bool:
+    """Whether the driver does well. During a check it may restart: that alone does not let a wrong spec in."""
+    ready = work.draft.condition(READY)
+    if ready is None:
+        return False
+    return ready.status != "False" or (is_known and ready.reason not in _UNWELL)
+
+
+def _is_unwell(work: Pass) -> bool:
+    """Whether the last spec that committed does not do its work any more, by its own fault or by what it needs."""
+    current, ready = work.draft.current, work.draft.condition(READY)
+    if current is not None and current.outcome is not None:
+        failure = failure_of(current.outcome)
+        return failure is not None and failure not in _FROM_OUTSIDE
+    return ready is not None and ready.status == "False" and ready.reason in _UNWELL

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from bucketingest.decode.same_names import same_names
+from bucketingest.decode.ddl import same_names
 
 AvroFields = list[dict[str, Any]]
 """Fields of a record, each named type written out where it is used. In a writer's a type may be inside itself."""

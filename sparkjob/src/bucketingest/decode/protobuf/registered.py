@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, Final, Self
 
 import numpy as np
 import pyarrow as pa
 
+from bucketingest.avro.conversion import converted, exact
 from bucketingest.avro.cursors import Places, in_places
 from bucketingest.decode.avro.registered import why_unresolved
 from bucketingest.decode.avro.schema import UnreadableSchema
-from bucketingest.decode.conversion import as_columns
 from bucketingest.decode.protobuf.as_avro import as_avro, only_columns
 from bucketingest.decode.protobuf.compiled import message_names
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
@@ -132,3 +133,35 @@ def _decoder(descriptors: str, name: str, reader_text: str, columns: pa.Schema) 
         return f"cannot be read: it {error}"
     message = only_columns(read_message(descriptors, name, leaves_out=True), columns)
     return ProtobufDecoder(message) if message.fields else f"has no column in {name}"
+
+
+def as_columns(decoded: Decoded, columns: pa.Schema, count: int) -> Decoded:
+    """What was decoded of so many messages, with these columns: null where it has none. Messages with a value that
+    does not fit are refused.
+    """
+    try:
+        return replace(decoded, rows=_rows(decoded.rows, columns))
+    except pa.ArrowInvalid:
+        why = {
+            at: text for at in range(decoded.rows.num_rows) if (text := _why_not(decoded.rows[at : at + 1], columns))
+        }
+        kept = decoded.without(why, count)
+        return replace(kept, rows=_rows(kept.rows, columns))
+
+
+def _why_not(row: pa.RecordBatch, columns: pa.Schema) -> str | None:
+    for name, array in zip(row.schema.names, row.columns, strict=True):
+        try:
+            converted(array, columns.field(name).type, exact)
+        except pa.ArrowInvalid as error:
+            return f"field {name}: {error}"
+    return None
+
+
+def _rows(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    known = dict(zip(rows.schema.names, rows.columns, strict=True))
+    made = [
+        converted(known[each.name], each.type, exact) if each.name in known else pa.nulls(rows.num_rows, each.type)
+        for each in columns
+    ]
+    return pa.RecordBatch.from_arrays(made, schema=columns)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -25,7 +27,6 @@ from pyspark.java_gateway import launch_gateway
 
 from bucketingest.stream.errors import JvmFailed
 from bucketingest.stream.spark.launch import ARCHIVE_VARIABLE, Launched, jvm_settings, launch
-from bucketingest.stream.spark.repeats import Repeats
 
 log = logging.getLogger("bucketingest.spark")
 
@@ -216,3 +217,37 @@ def parse_line(line: str) -> tuple[int, str, dict[str, Any]]:
         extra["reason"] = str(record["exception"]).strip().partition("\n")[0]
     known = logger.rpartition(".")[2] in _ALSO_RAISED
     return (logging.DEBUG if known else getattr(logging, level, logging.ERROR)), str(message), extra
+
+
+AGAIN_SECONDS: Final = 300.0
+"""After so long it is said again, with the number of times."""
+_KEPT_MAX: Final = 100
+_NUMBERS: Final = re.compile(r"[0-9]+")
+
+
+class Repeats:
+    """Counts lines that differ by their numbers only. Of more than a hundred different ones the oldest are forgotten.
+
+    Args:
+        clock: Seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._said: dict[Hashable, float] = {}
+        self._unsaid: dict[Hashable, int] = {}
+
+    def times(self, *words: str) -> int:
+        """How often this has been said since it was last passed on, now included; 0: do not pass it on now."""
+        key = tuple(_NUMBERS.sub("0", each) for each in words)
+        before, now = self._said.get(key), self._clock()
+        self._unsaid[key] = self._unsaid.get(key, 0) + 1
+        if before is not None and now - before < AGAIN_SECONDS:
+            return 0
+        self._said.pop(key, None)
+        self._said[key] = now
+        if len(self._said) > _KEPT_MAX:
+            oldest = next(iter(self._said))
+            del self._said[oldest]
+            self._unsaid.pop(oldest, None)
+        return self._unsaid.pop(key)

@@ -49,7 +49,7 @@ from bucketingest.stream.tables.shared import Shared
 from bucketingest.stream.tables.shares import TopicOffsets, next_range, ranges_of
 from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.stream.topics.continuity import behind, check_same_topics, eaten, offsets_of, within
-from bucketingest.stream.topics.writing import TopicReading
+from bucketingest.stream.topics.without_spark import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.errors import ColumnsChanged, PositionLost
 from bucketingest.write.instants.source_range import SourceRange, topic_ids

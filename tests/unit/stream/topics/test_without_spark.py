@@ -14,7 +14,7 @@ from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.stream.micro_batch import LeftToSpark
 from bucketingest.stream.topics import writing as topic_reading
-from bucketingest.stream.topics.writing import (
+from bucketingest.stream.topics.without_spark import (
     BYTES_HERE,
     MESSAGES_HERE,
     PAUSE_MAX_SECONDS,

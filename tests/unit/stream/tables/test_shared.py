@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from bucketingest.spec.many_tables import table_resource
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.source.shape import Answers, RowShape
-from bucketingest.stream.source.shared_shapes import SharedShapes
+from bucketingest.stream.tables.shared import SharedShapes
 
 ROWS = cast("DataFrame", None)
 DOCUMENT: dict[str, Any] = {

@@ -6,11 +6,13 @@ that is down does not cost each of them the time-outs of two clients.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from bucketingest.decode.kafka.client_options import Client
@@ -21,7 +23,6 @@ from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.storage import StorageError
 from bucketingest.stream.micro_batch import LeftToSpark, write_micro_batch, write_ranges
 from bucketingest.stream.source.messages import MessageDecoder, pack_messages
-from bucketingest.stream.source.scanned_topics import ranges_of
 from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.write_status import WriteStatus
@@ -38,6 +39,15 @@ BYTES_HERE: Final = 32 * 1024**2
 """Where commits are less than a second apart, so many messages, and packed bytes of them, are written by this process:
 to plan and start Spark's tasks takes longer than their work. The bytes are held in memory.
 """
+
+_TASKS_MAX: Final = 5000
+"""Each one is asked for in calls of its own."""
+_RANGE: Final = re.compile(r"KafkaOffsetRange\((.+)-(\d+),(\d+),(\d+),(?:None|Some\(.*\))\)")
+"""Topic, partition, first offset, and the one behind the last: Spark's `KafkaOffsetRange(TopicPartition, from, until,
+preferredLoc)`, whose first part Kafka writes as topic-partition.
+"""
+_OTHER_FORM: Final = "Spark's plan has another form than is known"
+_DEPTH_MAX: Final = 10
 
 Write: TypeAlias = Callable[[DataFrame | TopicBatch, WritePlan, MessageDecoder, Client, int], list[WriteStatus]]
 
@@ -120,3 +130,38 @@ class TopicReading:
             return None
         self._pause = 0.0
         return statuses
+
+
+def ranges_of(rows: DataFrame) -> list[TopicRange]:
+    """The messages that each task of a micro-batch would read, in this order. Nothing is read.
+
+    Raises TopicInDoubt if the plan has another form than is known.
+    """
+    try:
+        tasks = _reading_rdd(rows).partitions()
+        if len(tasks) > _TASKS_MAX:
+            raise TopicInDoubt(f"the micro-batch has more than {_TASKS_MAX} tasks")
+        return [_range(each.inputPartition().get()) for each in tasks]
+    except (Py4JError, AttributeError, TypeError) as error:
+        raise TopicInDoubt(f"{_OTHER_FORM}: {type(error).__name__}") from error
+
+
+def _range(part: Any) -> TopicRange:
+    """By its text: each number alone would be a call of the JVM."""
+    found = _RANGE.fullmatch(str(part.offsetRange().toString()))
+    if found is None:
+        raise TopicInDoubt(_OTHER_FORM)
+    return TopicRange(found[1], *map(int, found.groups()[1:]))
+
+
+def _reading_rdd(rows: DataFrame) -> Any:
+    """The RDD that reads Kafka: what is between it and the rows only changes the form of a row. Raises TopicInDoubt."""
+    rdd: Any = rows._jdf.queryExecution().logical().rdd()  # noqa: SLF001 - PySpark has no other way
+    for _ in range(_DEPTH_MAX):
+        if rdd.getClass().getSimpleName() == "DataSourceRDD":
+            return rdd
+        before = rdd.dependencies()
+        if before.size() != 1:
+            break
+        rdd = before.apply(0).rdd()
+    raise TopicInDoubt(_OTHER_FORM)
