@@ -13,7 +13,7 @@ from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.sql.nodes import RowsInDoubt
 from bucketingest.stream.micro_batch import LeftToSpark
-from bucketingest.stream.topics import writing as topic_reading
+from bucketingest.stream.topics import without_spark as topic_reading
 from bucketingest.stream.topics.without_spark import (
     BYTES_HERE,
     MESSAGES_HERE,
