@@ -14,12 +14,11 @@ from typing import Any, Final
 from typing_extensions import override
 
 from bucketingest.exit_codes import ExitCode
-from bucketingest.spec.job_report import LISTED_MAX, ProgressReport, TableReport, TablesReport
+from bucketingest.spec.job_report import LISTED_MAX, ProgressReport, SourceReport, TableReport, TablesReport
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.job_report import progress_report
 from bucketingest.stream.report.metrics import JobMetrics, Targets
 from bucketingest.stream.report.progress import Progress
-from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.rows.write_status import WriteStatus
 from bucketingest_operator.observation import JobState, PodState
@@ -76,9 +75,15 @@ class PlayedJob:
             self._answers, self._since = answers, self._cluster.now
         seconds = (self._cluster.now - self._since).total_seconds()
         self.board.source(
-            SourceState(_SERVERS, answering_for=seconds)
+            SourceReport(bootstrap_servers=_SERVERS, answering_seconds=seconds)
             if answers
-            else SourceState(_SERVERS, f"{_SERVERS} does not answer.", silent_for=seconds, transaction_for=None)
+            else SourceReport(
+                bootstrap_servers=_SERVERS,
+                answers=False,
+                problem=f"{_SERVERS} does not answer.",
+                unanswered_seconds=seconds,
+                open_transaction_seconds=None,
+            )
         )
 
     def report(self) -> ProgressReport:

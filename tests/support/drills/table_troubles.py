@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from bucketingest.catalog.keeper import CatalogState
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.state import ServicesState
-from bucketingest.spec.job_report import DamagedFile, LagReport, Pin, TableReport
+from bucketingest.spec.job_report import CatalogReport, DamagedFile, LagReport, Pin, TableReport
 from support.drills.played import PlayedJob, PlayedPipeline
 from support.drills.situation import NONE, Situation, alerts
 
@@ -56,7 +55,7 @@ def _another_writer_holds_the_lock(pipeline: PlayedPipeline) -> None:
 
 
 def _a_catalog_is_away(pipeline: PlayedPipeline) -> None:
-    away = CatalogState("hive thrift://metastore:9083 lake.orders", None, 3, "it does not answer")
+    away = CatalogReport(catalog="hive thrift://metastore:9083 lake.orders", failures=3, problem="it does not answer")
     since = pipeline.cluster.now
 
     def each(job: PlayedJob) -> None:

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 from bucketingest.catalog.errors import CatalogUnavailable
-from bucketingest.catalog.keeper import COMPARE_EVERY, LOOK_EVERY, NOTICE_EVERY, CatalogKeeper, CatalogState
+from bucketingest.catalog.keeper import COMPARE_EVERY, LOOK_EVERY, NOTICE_EVERY, CatalogKeeper
 from bucketingest.catalog.keeping import CatalogThreads
 from bucketingest.catalog.sync import HudiTarget
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.spec.job_report import CatalogReport
 from bucketingest.storage import open_storage
 from bucketingest.storage.errors import NotFound
 from bucketingest.write.open_table import open_table
@@ -33,7 +34,7 @@ class Job:
     def __init__(self, base: Path, *, empty: bool = False) -> None:
         self.now = datetime.now(UTC)
         self.commits = 0
-        self.states: list[CatalogState] = []
+        self.states: list[CatalogReport] = []
         self.opened = 0
         self.catalog = MemoryCatalog()
         of = TableDefinition("made", ("id",), ("region",), "at", buckets=1)
@@ -119,7 +120,7 @@ def test_a_failure_is_reported_with_the_age_of_the_commit_and_tried_again_later(
     assert job.keeper._pause == LOOK_EVERY * 4
     job.catalog.fails_after = None
     job.keeper.step()
-    assert job.states[-1] == CatalogState("memory", failures=2)
+    assert job.states[-1] == CatalogReport(catalog="memory", failures=2)
     assert job.partitions() == {"a", "b", "c"}
     assert job.keeper._pause == LOOK_EVERY
 

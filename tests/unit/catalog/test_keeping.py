@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bucketingest.catalog.keeper import CatalogState, worst_of
+from bucketingest.catalog.keeper import worst_of
 from bucketingest.catalog.keeping import CatalogThreads
+from bucketingest.spec.job_report import CatalogReport
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 _WAIT_SECONDS = 30.0
@@ -79,8 +80,9 @@ def test_a_table_that_is_forgotten_is_looked_at_no_more() -> None:
 
 
 def test_the_report_has_for_each_catalog_the_table_in_most_need() -> None:
-    def state(label: str, minutes: int | None, failures: int = 0, problem: str | None = None) -> CatalogState:
-        return CatalogState(label, None if minutes is None else NOW - timedelta(minutes=minutes), failures, problem)
+    def state(label: str, minutes: int | None, failures: int = 0, problem: str | None = None) -> CatalogReport:
+        since = None if minutes is None else NOW - timedelta(minutes=minutes)
+        return CatalogReport(catalog=label, behind_since=since, failures=failures, problem=problem)
 
     tables = [
         (state("hive a", None), state("glue a", 9)),

@@ -8,13 +8,14 @@ from typing import Any, cast
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from bucketingest.spec.job_report import SourceReport
 from bucketingest.stream import running as module
 from bucketingest.stream.errors import QueryFailed, SourceDataLost, SourceUnreachable
 from bucketingest.stream.foreach_batch import MicroBatchFunction
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase
-from bucketingest.stream.report.source_state import SourceState
 from bucketingest.stream.running import RunningIngest
+from bucketingest.stream.topics.watch import unanswered
 
 UNUSED = cast(Any, None)
 AWAY = SourceUnreachable("Kafka at kafka:9092 does not answer within 10 s")
@@ -113,7 +114,7 @@ def test_a_micro_batch_that_failed_is_not_being_written_while_the_job_waits() ->
     board, topics = ProgressBoard(), Topics()
     topics.answers_after = 1000
     board.batch_started("20261121080000000")
-    board.source(SourceState("kafka:9092", str(AWAY)))
+    board.source(unanswered("kafka:9092", str(AWAY), 0.0))
     job, coordinator = running(topics, Query(fails=True), board=board)
     while job.query is not None:
         job.wait(0.1)
@@ -127,11 +128,11 @@ def test_until_the_next_query_has_looked_nobody_knows_the_lag() -> None:
     board.started(None, 1)
     board.idle()
     assert (board.snapshot().idle, board.snapshot().lag_seconds) == (True, 0)
-    board.source(SourceState("kafka:9092", str(AWAY)))
+    board.source(unanswered("kafka:9092", str(AWAY), 0.0))
     job, _ = running(topics, Query(fails=True), board=board)
     while job.query is not None:
         job.wait(0.1)
-    board.source(SourceState("kafka:9092"))
+    board.source(SourceReport(bootstrap_servers="kafka:9092"))
     now = board.snapshot()
     assert (now.phase, now.idle, now.lag_offsets, now.lag_seconds) == (Phase.STARTING, False, None, None)
 

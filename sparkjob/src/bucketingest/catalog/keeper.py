@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,6 +14,7 @@ from bucketingest.catalog.table_state import TableState
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.redaction import redacted
+from bucketingest.spec.job_report import CatalogReport
 from bucketingest.storage.errors import NotFound
 from bucketingest.storage.interface import Storage
 
@@ -29,36 +29,23 @@ COMPARE_EVERY: Final = timedelta(hours=1)
 _PAUSE_MAX: Final = timedelta(minutes=5)
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogState:
-    """How far a catalog is."""
-
-    label: str
-    behind_since: datetime | None = None
-    """Completion time of the oldest commit that may be missing there, with a partition, column or file; None: none."""
-    failures: int = 0
-    """Tries that failed since the start of the process."""
-    problem: str | None = None
-    """Why the last try failed; None if it did its work."""
-
-
-def behind(states: tuple[CatalogState, ...], now: datetime) -> float | None:
+def behind(states: tuple[CatalogReport, ...], now: datetime) -> float | None:
     """Seconds for which one of the catalogs has been behind, the longest; 0 if none is, None without catalogs."""
     since = [each.behind_since for each in states if each.behind_since is not None]
     return max(0.0, (now - min(since)).total_seconds()) if since else 0.0 if states else None
 
 
-def worst_of(tables: Sequence[Sequence[CatalogState]]) -> tuple[CatalogState, ...]:
+def worst_of(tables: Sequence[Sequence[CatalogReport]]) -> tuple[CatalogReport, ...]:
     """For each catalog the state of the table that needs it most: one that failed, else one that has been behind for
     longest; with the failures of all. Pure.
     """
     return tuple(
-        replace(min(states, key=_need), failures=sum(each.failures for each in states))
+        min(states, key=_need).model_copy(update={"failures": sum(each.failures for each in states)})
         for states in zip(*filter(None, tables), strict=False)
     )
 
 
-def _need(state: CatalogState) -> tuple[bool, float]:
+def _need(state: CatalogReport) -> tuple[bool, float]:
     since = state.behind_since
     return state.problem is None, float("inf") if since is None else since.timestamp()
 
@@ -74,7 +61,7 @@ class CatalogKeeper:
         self,
         storage: Storage,
         target: Target,
-        report: Callable[[CatalogState], None],
+        report: Callable[[CatalogReport], None],
         commits: Callable[[], object],
         clock: Callable[[], datetime] = utc_now,
         *,
@@ -88,7 +75,7 @@ class CatalogKeeper:
         self._clock = clock
         self._forward = forward
         self._up_to_date_at = float("-inf")
-        self._state = CatalogState(target.label, behind_since=clock())
+        self._state = CatalogReport(catalog=target.label, behind_since=clock())
         self._known: set[str] = set()
         self._columns: object = None
         self._synced_to = ""
@@ -132,7 +119,7 @@ class CatalogKeeper:
             return
         new = tuple(each for each in state.commits if (each.completion_time or "") > self._synced_to)
         if new and self._state.behind_since is None:
-            self._state = replace(self._state, behind_since=parse_time(new[0].completion_time or ""))
+            self._state = self._state.model_copy(update={"behind_since": parse_time(new[0].completion_time or "")})
         columns = hive_columns(state.facts.schema)
         paths: set[str] | None = None
         if not whole:
@@ -152,12 +139,12 @@ class CatalogKeeper:
             self._compare_at = self._clock() + COMPARE_EVERY
         self._pause = LOOK_EVERY
         self._up_to_date_at = began
-        self._state = replace(self._state, behind_since=None, problem=None)
+        self._state = self._state.model_copy(update={"behind_since": None, "problem": None})
         self._report(self._state)
 
     def _failed(self, error: Exception) -> None:
         problem = redacted(str(error) if isinstance(error, CatalogError) else f"{type(error).__name__}: {error}")
-        self._state = replace(self._state, failures=self._state.failures + 1, problem=problem)
+        self._state = self._state.model_copy(update={"failures": self._state.failures + 1, "problem": problem})
         self._pause = min(max(self._pause, LOOK_EVERY) * 2, _PAUSE_MAX)
         extra = {"catalog": self._target.label, "reason": problem, "again_in": str(self._pause)}
         log.warning("catalog is not up to date; ingestion goes on", extra=extra)

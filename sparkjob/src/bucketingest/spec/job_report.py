@@ -99,24 +99,25 @@ class SourceReport(_Report):
     """Whether the brokers of a Kafka source answer, as of the last look: there is one every few seconds."""
 
     bootstrap_servers: _Text = Field(description="source.kafka.bootstrapServers of the resource.")
-    answers: bool = Field(description="Whether the last look was answered, and every topic was there.")
-    answered_at: _Time | None = Field(description="When the last look that was answered ended; null before one.")
+    answers: bool = Field(default=True, description="Whether the last look was answered, and every topic was there.")
+    answered_at: _Time | None = Field(None, description="When the last look that was answered ended; null before one.")
     answering_seconds: _Seconds = Field(
-        description="Since the first look of a row that was answered; 0 while they are not."
+        0.0, description="Since the first look of a row that was answered; 0 while they are not."
     )
     unanswered_seconds: _Seconds = Field(
-        description="Since the first look of a row that was not answered; 0 while they are answered."
+        0.0, description="Since the first look of a row that was not answered; 0 while they are answered."
     )
     problem: _Text | None = Field(
-        description="What is wrong, where, and what to check, in a sentence for people; null while all is well."
+        None, description="What is wrong, where, and what to check, in a sentence for people; null while all is well."
     )
     open_transaction_seconds: _Seconds | None = Field(
+        0.0,
         description=(
             "For how long a transaction that is open has kept the rows behind it back, as far as this process has "
             "seen; 0 without one, null while unknown. Of several the oldest."
-        )
+        ),
     )
-    open_transaction: _Text | None = Field(description="Where it is: topic, partition, offset; null without one.")
+    open_transaction: _Text | None = Field(None, description="Where it is: topic, partition, offset; null without one.")
 
 
 class Pin(_Report):
@@ -141,11 +142,12 @@ class CatalogReport(_Report):
 
     catalog: _Text = Field(description="The catalog, the database, and the name of the table there.")
     behind_since: _Time | None = Field(
+        None,
         description="Completion time of the oldest commit whose partitions or columns may be missing there, or when "
-        "the job began to compare; null: all are there."
+        "the job began to compare; null: all are there.",
     )
-    failures: _Count = Field(description="Tries that failed since the start of the process.")
-    problem: _Text | None = Field(description="Why the last try failed; null if it did its work.")
+    failures: _Count = Field(0, description="Tries that failed since the start of the process.")
+    problem: _Text | None = Field(None, description="Why the last try failed; null if it did its work.")
 
 
 class CompactionWork(_Report):

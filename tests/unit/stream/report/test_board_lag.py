@@ -6,9 +6,9 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from bucketingest.spec.job_report import SourceReport
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.progress import Phase
-from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.instants.source_range import SourceRange
 from support.jobs.boards import BEGIN, FIRST, SECOND, Clock, commit, outcome
 
@@ -139,13 +139,27 @@ def test_while_kafka_does_not_answer_nobody_knows_the_lag_and_the_job_waits(boar
     board.polled(report(100, 100), WAITS)
     assert (board.snapshot().lag_offsets, board.snapshot().lag_seconds, board.snapshot().idle) == (0, 0.0, True)
     clock.seconds += 5
-    board.source(SourceState("kafka:9092", "Kafka at kafka:9092 does not answer", silent_for=5.0))
+    board.source(
+        SourceReport(
+            bootstrap_servers="kafka:9092",
+            answers=False,
+            problem="Kafka at kafka:9092 does not answer",
+            unanswered_seconds=5.0,
+        )
+    )
     clock.seconds += 5
-    board.source(SourceState("kafka:9092", "Kafka at kafka:9092 does not answer", silent_for=10.0))
+    board.source(
+        SourceReport(
+            bootstrap_servers="kafka:9092",
+            answers=False,
+            problem="Kafka at kafka:9092 does not answer",
+            unanswered_seconds=10.0,
+        )
+    )
     now = board.snapshot()
     assert (now.lag_offsets, now.lag_seconds, now.idle, now.phase) == (None, None, False, Phase.WAITING)
     assert now.last_report_age == 0.0, "to wait is not to be stuck"
     board.batch_started(FIRST, kafka(100, 110))
     assert board.snapshot().phase is Phase.RUNNING, "its messages may be there already"
-    board.source(SourceState("kafka:9092"))
+    board.source(SourceReport(bootstrap_servers="kafka:9092"))
     assert board.snapshot().lag_offsets == 10

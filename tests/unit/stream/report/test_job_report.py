@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bucketingest.catalog.keeper import CatalogState
 from bucketingest.errors import BucketIngestError
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.clustering.propose import SmallGroups
@@ -41,6 +40,12 @@ from bucketingest.write.coordinator_api import Commit
 DOCUMENTATION = (Path(__file__).parents[4] / "docs" / "job-contract.md").read_text()
 AT = datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)
 DAMAGED = DamagedFile(file="eu/a.parquet", file_group="a", instant="20261121110000000", problem="it is gone")
+AWAY = CatalogReport(
+    catalog="glue eu-west-1 lake.t",
+    behind_since=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    failures=2,
+    problem="away",
+)
 PROGRESS = Progress(
     75.25,
     phase=Phase.IDLE,
@@ -95,7 +100,7 @@ PROGRESS = Progress(
     ),
     oldest_log_age=90.0,
     compacting_for=7.5,
-    catalogs=(CatalogState("glue eu-west-1 lake.t", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), 2, "away"),),
+    catalogs=(AWAY,),
     catalog_behind=7.0,
     state=StateSummary(9, 400, 2, 1, 3, 5, unloaded_partitions=6, new_keys_in_logs=True),
 )

@@ -10,20 +10,31 @@ import pytest
 
 from bucketingest.cli.job import Job
 from bucketingest.cli.options import RunOptions
+from bucketingest.spec.job_report import SourceReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.endpoints import Answer
 from bucketingest.stream.report.job_report import progress_report
 from bucketingest.stream.report.metrics import JobMetrics
 from bucketingest.stream.report.progress import Phase, Progress
-from bucketingest.stream.report.source_state import SourceState
 
 PROBLEM = "Kafka at kafka:9092 does not answer within 5 s"
-AWAY = SourceState("kafka:9092", PROBLEM, silent_for=12.5, transaction_for=None)
-HERE = SourceState("kafka:9092", answering_for=30.0, transaction_for=7.0, transaction="orders partition 3 at offset 12")
+AWAY = SourceReport(
+    bootstrap_servers="kafka:9092",
+    answers=False,
+    problem=PROBLEM,
+    unanswered_seconds=12.5,
+    open_transaction_seconds=None,
+)
+HERE = SourceReport(
+    bootstrap_servers="kafka:9092",
+    answering_seconds=30.0,
+    open_transaction_seconds=7.0,
+    open_transaction="orders partition 3 at offset 12",
+)
 
 
-def scraped(source: SourceState | None) -> dict[str, str]:
+def scraped(source: SourceReport | None) -> dict[str, str]:
     """The samples of the source's metrics."""
     metrics = JobMetrics(namespace="", name="orders", pipeline="orders")
     metrics.watch(lambda: Progress(1.0, source=source))
@@ -71,7 +82,7 @@ def test_progress_says_what_is_wrong_and_where() -> None:
 
 
 @pytest.mark.parametrize(("source", "ready"), [(HERE, True), (AWAY, False)])
-def test_a_job_whose_kafka_does_not_answer_is_not_ready(source: SourceState, *, ready: bool) -> None:
+def test_a_job_whose_kafka_does_not_answer_is_not_ready(source: SourceReport, *, ready: bool) -> None:
     board = ProgressBoard()
     board.started(None, 1)
     board.source(source)

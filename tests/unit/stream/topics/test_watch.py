@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+from bucketingest.spec.job_report import SourceReport
 from bucketingest.stream.errors import SourceDenied, SourceUnreachable
-from bucketingest.stream.report.source_state import SourceState
 from bucketingest.stream.topics.brokers import Topic
 from bucketingest.stream.topics.watch import PARTITIONS_MAX, GroupPosition, TopicsWatch
 from bucketingest.write.instants.source_range import Offsets
@@ -47,7 +47,7 @@ class Watched:
     """A watch that looks when a test says so."""
 
     def __init__(self, cluster: Cluster, *, committed_only: bool = True, group: GroupPosition | None = None) -> None:
-        self.seen: list[SourceState] = []
+        self.seen: list[SourceReport] = []
         self.clock = Clock()
         self.watch = TopicsWatch(
             cast(Any, cluster),
@@ -58,7 +58,7 @@ class Watched:
             forward=self.clock.forward,
         )
 
-    def look(self, after: float = 5.0) -> SourceState:
+    def look(self, after: float = 5.0) -> SourceReport:
         self.clock.seconds += after
         self.watch.look()
         return self.seen[-1]
@@ -68,15 +68,20 @@ def test_a_broker_that_is_gone_is_seen_at_once_and_for_how_long(caplog: pytest.L
     cluster = Cluster()
     watched = Watched(cluster)
     first = watched.look()
-    assert (first.answers, first.problem, first.silent_for, first.transaction_for) == (True, None, 0.0, 0.0)
+    assert (first.answers, first.problem, first.unanswered_seconds, first.open_transaction_seconds) == (
+        True,
+        None,
+        0.0,
+        0.0,
+    )
     cluster.away = True
-    assert [watched.look().silent_for for _ in range(3)] == [0.0, 5.0, 10.0]
+    assert [watched.look().unanswered_seconds for _ in range(3)] == [0.0, 5.0, 10.0]
     last = watched.seen[-1]
     assert (last.answers, last.problem, last.answered_at) == (False, AWAY, first.answered_at)
-    assert last.answering_for == 0.0
-    assert last.transaction_for is None, "nobody knows"
+    assert last.answering_seconds == 0.0
+    assert last.open_transaction_seconds is None, "nobody knows"
     cluster.away = False
-    assert [watched.look().answering_for for _ in range(3)] == [0.0, 5.0, 10.0]
+    assert [watched.look().answering_seconds for _ in range(3)] == [0.0, 5.0, 10.0]
     assert watched.seen[-1].answers
     assert [each.message for each in caplog.records if each.levelname == "WARNING"] == ["Kafka does not answer"]
 
@@ -94,20 +99,20 @@ def test_an_open_transaction_is_as_old_as_it_was_first_seen() -> None:
     cluster = Cluster()
     watched = Watched(cluster)
     cluster.stable, cluster.high = {("orders", 0): 10, ("orders", 1): 7}, {("orders", 0): 10, ("orders", 1): 9}
-    assert watched.look().transaction_for == 0.0
+    assert watched.look().open_transaction_seconds == 0.0
     cluster.stable[("orders", 0)], cluster.high[("orders", 0)] = 10, 12
     state = watched.look()
-    assert (state.transaction_for, state.transaction) == (5.0, "orders partition 1 at offset 7")
+    assert (state.open_transaction_seconds, state.open_transaction) == (5.0, "orders partition 1 at offset 7")
     cluster.stable[("orders", 1)] = 8  # it has ended, and the next one is open
     state = watched.look()
-    assert (state.transaction_for, state.transaction) == (5.0, "orders partition 0 at offset 10")
+    assert (state.open_transaction_seconds, state.open_transaction) == (5.0, "orders partition 0 at offset 10")
     cluster.stable = dict(cluster.high)
-    assert watched.look().transaction_for == 0.0
+    assert watched.look().open_transaction_seconds == 0.0
 
 
 def test_of_many_partitions_transactions_are_not_known_and_without_isolation_there_are_none() -> None:
-    assert Watched(Cluster(PARTITIONS_MAX + 1)).look().transaction_for is None
-    assert Watched(Cluster(PARTITIONS_MAX + 1), committed_only=False).look().transaction_for == 0.0
+    assert Watched(Cluster(PARTITIONS_MAX + 1)).look().open_transaction_seconds is None
+    assert Watched(Cluster(PARTITIONS_MAX + 1), committed_only=False).look().open_transaction_seconds == 0.0
 
 
 def test_the_offsets_of_a_group_follow_the_tables_position_and_a_refusal_stops_nothing(

@@ -11,7 +11,7 @@ from typing import Final
 import typer
 
 from bucketingest.catalog.errors import CatalogUnavailable
-from bucketingest.catalog.keeper import CatalogKeeper, CatalogState
+from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.cli.options import UnknownFields, load_known
 from bucketingest.cli.process.signals import StoppedEarly, StopSignals
 from bucketingest.cli.services.held_table import leased
@@ -23,6 +23,7 @@ from bucketingest.services.compaction.holder import CompactionHolder
 from bucketingest.services.inline import InlineServices
 from bucketingest.services.state import ServicesState
 from bucketingest.services.worker import Tidy
+from bucketingest.spec.job_report import CatalogReport
 from bucketingest.storage import Storage, open_storage
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.write.recovery.command import refuse_unsupported
@@ -85,8 +86,8 @@ def _served(pipeline: Pipeline, late: dict[str, str | None]) -> ServicesState:
 def _syncing(pipeline: Pipeline, storage: Storage, late: dict[str, str | None]) -> Callable[[float], bool]:
     """No job keeps the catalogs up to date meanwhile: those that name files are synced before a clean."""
 
-    def note(state: CatalogState) -> None:
-        late[state.label] = state.problem
+    def note(state: CatalogReport) -> None:
+        late[state.catalog] = state.problem
 
     keepers = [CatalogKeeper(storage, each, note, object) for each in pipeline.catalogs if each.names_files]
 

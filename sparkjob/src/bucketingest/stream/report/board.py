@@ -11,14 +11,13 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 
-from bucketingest.catalog.keeper import CatalogState, behind
+from bucketingest.catalog.keeper import behind
 from bucketingest.hudi.lock.clocks import utc_now
 from bucketingest.hudi.timeline.instant_time import parse_time
 from bucketingest.services.state import ServicesState
-from bucketingest.spec.job_report import FilesReport, SchemasReport, UnknownColumn
+from bucketingest.spec.job_report import CatalogReport, FilesReport, SchemasReport, SourceReport, UnknownColumn
 from bucketingest.stream.report.lag import Lag, Rate, source_end
 from bucketingest.stream.report.progress import BUSIEST, Phase, Progress, ProgressObserver, latency
-from bucketingest.stream.report.source_state import SourceState
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.instants.source_range import Offsets, SourceRange, kafka_offsets
 from bucketingest.write.rows.write_status import WriteStatus
@@ -215,7 +214,7 @@ class ProgressBoard:
                 self._progress = replace(self._progress, idle=True)
                 self._made_progress(self._forward())
 
-    def source(self, state: SourceState) -> None:
+    def source(self, state: SourceReport) -> None:
         """What the last look at the brokers found."""
         with self._lock:
             self._progress = replace(self._progress, source=state)
@@ -256,11 +255,11 @@ class ProgressBoard:
         with self._lock:
             self._progress = replace(self._progress, services=report)
 
-    def catalog(self, state: CatalogState) -> None:
+    def catalog(self, state: CatalogReport) -> None:
         """How far one of the catalogs is now."""
         with self._lock:
-            others = {each.label: each for each in self._progress.catalogs}
-            self._progress = replace(self._progress, catalogs=tuple({**others, state.label: state}.values()))
+            others = {each.catalog: each for each in self._progress.catalogs}
+            self._progress = replace(self._progress, catalogs=tuple({**others, state.catalog: state}.values()))
 
     def executors(self, count: int, wanted: int | None = None) -> None:
         """The number of registered executors; `wanted`: of those that the job asks for, if it chooses."""

@@ -7,19 +7,16 @@ from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.pods.waiting import PodWork
 from bucketingest.spec.job_report import (
     LISTED_MAX,
-    CatalogReport,
     CommitReport,
     CompactionWork,
     InflightReport,
     LagReport,
     ProgressReport,
     ServicesReport,
-    SourceReport,
     StateReport,
 )
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Progress, latency
-from bucketingest.stream.report.source_state import SourceState
 
 
 def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
@@ -39,7 +36,7 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         last_commit=_last_commit(now),
         inflight=inflight,
         lag=LagReport(offsets=now.lag_offsets, seconds=now.lag_seconds),
-        source=_source(now.source),
+        source=now.source,
         files=now.files,
         schemas=now.schemas,
         idle=now.idle,
@@ -53,33 +50,13 @@ def progress_report(resource: BucketIngest, now: Progress) -> ProgressReport:
         rows_per_second=now.rows_per_second,
         skew=now.skew,
         services=_services(resource, now),
-        catalogs=tuple(
-            CatalogReport(
-                catalog=each.label, behind_since=each.behind_since, failures=each.failures, problem=each.problem
-            )
-            for each in now.catalogs
-        ),
+        catalogs=now.catalogs,
         state=_state(now),
         rollbacks=now.rollbacks,
         position_losses=now.position_losses,
         tables=now.tables,
         last_report_at=now.last_report_at,
         last_report_age_seconds=now.last_report_age,
-    )
-
-
-def _source(source: SourceState | None) -> SourceReport | None:
-    if source is None:
-        return None
-    return SourceReport(
-        bootstrap_servers=source.servers,
-        answers=source.answers,
-        answered_at=source.answered_at,
-        answering_seconds=source.answering_for,
-        unanswered_seconds=source.silent_for,
-        problem=source.problem,
-        open_transaction_seconds=source.transaction_for,
-        open_transaction=source.transaction,
     )
 
 

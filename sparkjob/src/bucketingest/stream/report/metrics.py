@@ -15,10 +15,9 @@ from prometheus_client.registry import Collector
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.state import ServicesState
-from bucketingest.spec.job_report import FilesReport, TableReport, TablesReport
+from bucketingest.spec.job_report import FilesReport, SourceReport, TableReport, TablesReport
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Phase, Progress
-from bucketingest.stream.report.source_state import SourceState
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 LABELS: Final = ("namespace", "name", "pipeline")
@@ -41,7 +40,7 @@ def _of_state(figure: Callable[[Progress, StateSummary], float]) -> Callable[[Pr
     return lambda now: None if now.state is None else figure(now, now.state)
 
 
-def _of_source(figure: Callable[[SourceState], float | None]) -> Callable[[Progress], float | None]:
+def _of_source(figure: Callable[[SourceReport], float | None]) -> Callable[[Progress], float | None]:
     """None for other sources than Kafka, and before the first look."""
     return lambda now: None if now.source is None else figure(now.source)
 
@@ -99,12 +98,12 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     (
         "source_unanswered_seconds",
         "Since the first of the looks that Kafka did not answer; 0 while it does.",
-        _of_source(lambda source: source.silent_for),
+        _of_source(lambda source: source.unanswered_seconds),
     ),
     (
         "open_transaction_seconds",
         "For how long an open transaction has kept rows back; 0 without one.",
-        _of_source(lambda source: source.transaction_for),
+        _of_source(lambda source: source.open_transaction_seconds),
     ),
     (
         "transaction_wait_seconds",

@@ -7,11 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, Protocol
 
-from bucketingest.catalog.keeper import CatalogState
 from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.state import ServicesState
-from bucketingest.spec.job_report import FilesReport, SchemasReport, TablesReport
-from bucketingest.stream.report.source_state import SourceState
+from bucketingest.spec.job_report import CatalogReport, FilesReport, SchemasReport, SourceReport, TablesReport
 from bucketingest.write.coordinator_api import Commit
 
 BUSIEST: Final = 20
@@ -98,7 +96,7 @@ class Progress:
     lag_seconds: float | None = None
     """Since rows that are not committed were first seen, see `Lag`; None before the first look at the source, and
     while it does not answer."""
-    source: SourceState | None = None
+    source: SourceReport | None = None
     """Whether Kafka answers; None for other sources, and before the first look."""
     transaction_wait: float | None = None
     """For how long messages have waited for the end of a transaction of the database; None unless commits have whole
@@ -119,7 +117,7 @@ class Progress:
     """Of the oldest log file that no compaction has merged; None before the first look, and without log files."""
     compacting_for: float | None = None
     """Since the request time of the pending compaction, which is up to a minute in the past; None without one."""
-    catalogs: tuple[CatalogState, ...] = ()
+    catalogs: tuple[CatalogReport, ...] = ()
     """Catalogs of the resource; empty before the query starts."""
     catalog_behind: float | None = None
     """Age of the oldest commit that one of them may lack; 0 if none does, None without catalogs."""

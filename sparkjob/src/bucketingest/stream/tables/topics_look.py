@@ -14,13 +14,13 @@ from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
 from bucketingest.spec.fields.source import KafkaSource
 from bucketingest.spec.fields.source_secret import ISOLATION, source_options
+from bucketingest.spec.job_report import SourceReport
 from bucketingest.spec.many_tables import TABLES_MAX
 from bucketingest.stream.errors import SourceUnreachable
 from bucketingest.stream.report.board import ProgressBoard
-from bucketingest.stream.report.source_state import SourceState
 from bucketingest.stream.tables.shares import TopicOffsets
 from bucketingest.stream.topics.brokers import Brokers, Topic
-from bucketingest.stream.topics.watch import quietly
+from bucketingest.stream.topics.watch import quietly, unanswered
 from bucketingest.write.instants.source_range import Offsets
 
 log = logging.getLogger(__name__)
@@ -77,11 +77,13 @@ class TopicsLook:
             silent, self._answering_since = forward_seconds() - self._silent_since, None
             if silent > self._patience or not (self._has_answered or isinstance(error, SourceUnreachable)):
                 raise
-            self._board.source(SourceState(self._brokers.servers, str(error), None, 0.0, silent, None))
+            self._board.source(unanswered(self._brokers.servers, str(error), silent))
             return None
         self._silent_since, self._has_answered = None, True
         self._answering_since = began if self._answering_since is None else self._answering_since
-        self._board.source(SourceState(self._brokers.servers, None, utc_now(), began - self._answering_since))
+        answering = began - self._answering_since
+        servers = self._brokers.servers
+        self._board.source(SourceReport(bootstrap_servers=servers, answered_at=utc_now(), answering_seconds=answering))
         return found
 
     def _looked(self, began: float) -> dict[str, TopicOffsets]:

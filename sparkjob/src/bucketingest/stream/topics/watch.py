@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 
 from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds, utc_now
-from bucketingest.stream.report.source_state import SourceState
+from bucketingest.spec.job_report import SourceReport
 from bucketingest.stream.topics.brokers import Brokers, Topic
 from bucketingest.write.instants.source_range import Offsets
 
@@ -72,13 +72,25 @@ class GroupPosition:
             self._noted, self._problem = position, ""
 
 
+def unanswered(servers: str, problem: str, seconds: float, answered_at: datetime | None = None) -> SourceReport:
+    """What is said of brokers that have not answered for so long."""
+    return SourceReport(
+        bootstrap_servers=servers,
+        answers=False,
+        problem=problem,
+        answered_at=answered_at,
+        unanswered_seconds=seconds,
+        open_transaction_seconds=None,
+    )
+
+
 class TopicsWatch:
     """A thread that looks, and tells `report` what it found. One per process."""
 
     def __init__(
         self,
         brokers: Brokers,
-        report: Callable[[SourceState], None],
+        report: Callable[[SourceReport], None],
         *,
         committed_only: bool,
         group: GroupPosition | None = None,
@@ -92,7 +104,7 @@ class TopicsWatch:
         self._clock = clock
         self._forward = forward
         self._stopped = threading.Event()
-        self._state = SourceState(brokers.servers)
+        self._state = SourceReport(bootstrap_servers=brokers.servers)
         self._silent_since: float | None = None
         self._answering_since: float | None = None
         self._transactions = OpenTransactions()
@@ -127,7 +139,13 @@ class TopicsWatch:
         self._silent_since = None
         self._answering_since = began if self._answering_since is None else self._answering_since
         answering = began - self._answering_since
-        self._state = SourceState(self._brokers.servers, None, self._clock(), answering, 0.0, age, where)
+        self._state = SourceReport(
+            bootstrap_servers=self._brokers.servers,
+            answered_at=self._clock(),
+            answering_seconds=answering,
+            open_transaction_seconds=age,
+            open_transaction=where,
+        )
         self._answered = began
         self._report(self._state)
         if self._group is not None:
@@ -138,7 +156,7 @@ class TopicsWatch:
             self._silent_since, self._answering_since = began, None
             log.warning("Kafka does not answer", extra={"reason": problem})
         silent = self._forward() - self._silent_since
-        self._state = SourceState(self._brokers.servers, problem, self._state.answered_at, 0.0, silent, None)
+        self._state = unanswered(self._brokers.servers, problem, silent, self._state.answered_at)
         self._report(self._state)
 
     def _open_transaction(self, topics: dict[str, Topic]) -> tuple[float | None, str | None]:
