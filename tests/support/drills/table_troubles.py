@@ -55,11 +55,11 @@ def _another_writer_holds_the_lock(pipeline: PlayedPipeline) -> None:
 
 
 def _a_catalog_is_away(pipeline: PlayedPipeline) -> None:
-    away = CatalogReport(catalog="hive thrift://metastore:9083 lake.orders", failures=3, problem="it does not answer")
-    since = pipeline.cluster.now
+    named, now = "hive thrift://metastore:9083 lake.orders", pipeline.cluster.now
+    away = CatalogReport(catalog=named, behind_since=now, failures=3, problem="it does not answer")
 
     def each(job: PlayedJob) -> None:
-        job.board.catalog(replace(away, behind_since=since))
+        job.board.catalog(away)
         job.commit()
 
     _then(pipeline, 30, each)
