@@ -79,7 +79,7 @@ JSON: Final = [
     Case("DOUBLE", "NaN", Letter("invalid character")),
     Case("DOUBLE", '"NaN"', math.nan),
     Case("DOUBLE", '"-Infinity"', -math.inf),
-    Case("DOUBLE", '"1.5"', Letter("Invalid enum value '1.5'")),
+    Case("DOUBLE", '"1.5"', Letter("a number (DOUBLE) is expected, not '1.5'")),
     Case("DECIMAL(10,2)", "12.5", Decimal("12.50")),
     Case("DECIMAL(10,2)", '"12.50"', Decimal("12.50")),
     Case("DECIMAL(10,2)", "0.005", Decimal("0.01")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +52,7 @@ PLACE = {"type": "object", "properties": {"x": NUMBER, "far": {"$ref": "#/defini
 PLACE["definitions"] = {"far": {"type": ["null", "boolean"]}}
 FAR = pa.struct([("x", pa.float64()), ("far", pa.bool_())])
 WITH_Y = pa.struct([*FAR, ("y", pa.int64())])
+TEXTS = pa.list_(pa.field("element", pa.string()))
 ANY_PLACE = pa.struct([("x", pa.string()), ("far", pa.bool_())])
 
 
@@ -75,6 +77,7 @@ ANY_PLACE = pa.struct([("x", pa.string()), ("far", pa.bool_())])
         ({"type": "object"}, pa.string()),
         ({"type": "array"}, pa.string()),
         ({"type": "array", "items": [INTEGER, STRING]}, pa.string()),
+        ({"type": "array", "prefixItems": [STRING], "items": INTEGER}, pa.string()),
         ({"type": ["string", "integer"]}, pa.string()),
         ({"oneOf": [INTEGER, STRING]}, pa.string()),
         ({"$ref": "#"}, pa.string()),
@@ -85,6 +88,9 @@ ANY_PLACE = pa.struct([("x", pa.string()), ("far", pa.bool_())])
         ({**INTEGER, "oneOf": [{"const": 1}, {"const": 2}]}, pa.int64()),
         ({"oneOf": [{"properties": {"x": INTEGER}}, STRING]}, pa.string()),
         ({"oneOf": [{"properties": {"x": INTEGER}}, {"$ref": "place"}]}, ANY_PLACE),
+        ({**INTEGER, "allOf": [{**NUMBER, "minimum": 0}]}, pa.int64()),
+        ({"allOf": [{"type": ["integer", "string"]}, {"type": ["string", "null"]}]}, pa.string()),
+        ({"oneOf": [{"type": "array", "items": INTEGER}, {"type": "array", "items": STRING}]}, TEXTS),
         ({"allOf": [{"$ref": "place"}], "anyOf": [{"required": ["x"]}, {"required": ["far"]}]}, FAR),
         (
             {
@@ -178,11 +184,155 @@ def test_a_map_stays_one_when_a_schema_names_some_of_its_keys() -> None:
         "_9": schema(m={"type": "object", "properties": {"x": NUMBER, "s": STRING}}),
     }
     found = decoded(
-        decoder(text, **known), (7, {"m": {"x": 1, "y": 2.5}}), (8, {"m": {"x": 3, "z": 4}}), (9, {"m": {"x": 1}})
+        decoder(text, **known),
+        (7, {"m": {"x": 1, "y": 2.5}}),
+        (8, {"m": {"x": 3, "z": 4, "first-name": 5}}),
+        (9, {"m": {"x": 1}}),
+        (9, {"m": {"s": "t"}}),
     )
-    assert [dict(each) for each in found.rows["m"].to_pylist()] == [{"x": 1.0, "y": 2.5}, {"x": 3.0, "z": 4.0}]
-    why = "byte 2: schema 9 cannot be read with the table's: field m is record and cannot be read as map"
-    assert [(each.number, each.why) for each in found.refused] == [(2, why)]
+    rows = [dict(each) for each in found.rows["m"].to_pylist()]
+    assert rows == [{"x": 1.0, "y": 2.5}, {"x": 3.0, "z": 4.0, "first-name": 5.0}, {"x": 1.0}]
+    why = "schema 9, field m[...]: a number (DOUBLE) is expected, not 't'"
+    assert [(each.number, each.why) for each in found.refused] == [(3, why)]
+
+
+def test_a_map_of_objects_grows_with_those_that_a_schema_names() -> None:
+    place, more = {"properties": {"x": INTEGER}}, {"properties": {"x": INTEGER, "y": INTEGER}}
+    old = schema(m={"type": "object", "additionalProperties": place})
+    new = schema(m={"type": "object", "additionalProperties": place, "properties": {"home": more, "work": place}})
+    found = decoded(
+        decoder(reader_of(old, new), _7=old, _8=new), (7, {"m": {"a": {"x": 1}}}), (8, {"m": {"home": {"y": 2}}})
+    )
+    assert (found.refused, found.rows["m"].to_pylist()) == (
+        [],
+        [[("a", {"x": 1, "y": None})], [("home", {"x": None, "y": 2})]],
+    )
+
+
+def test_an_object_stays_one_when_a_schema_names_none_of_its_members() -> None:
+    """What else it may have is said to be left out."""
+    old = schema(m={"properties": {"x": INTEGER, "s": STRING}})
+    known = {
+        "_7": schema(m={"type": "object", "additionalProperties": INTEGER}),
+        "_8": with_references("{}", {}),
+        "_9": with_references('{"type": ["object", "array"]}', {}),
+    }
+    text = reader_of(old)
+    found = decoder(text, **known)
+    assert left_out(text, found.columns_in(WriterSchema(known["_7"]))) == ("m.(others)",)
+    rows = decoded(found, *((number, {"id": "a", "m": {"x": number, "s": "t"}}) for number in (7, 8, 9)))
+    assert (rows.refused, rows.rows["m"].to_pylist()) == ([], [{"x": number, "s": "t"} for number in (7, 8, 9)])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"oneOf": [{"properties": {"x": INTEGER, "y": INTEGER}}, STRING]},
+        {"type": ["string", "object"], "properties": {"x": INTEGER, "y": INTEGER}},
+        {
+            "anyOf": [
+                {"type": "array", "items": INTEGER},
+                {"properties": {"y": INTEGER}},
+                {"properties": {"x": INTEGER}},
+            ]
+        },
+        {"oneOf": [{"additionalProperties": STRING}, {"properties": {"x": INTEGER, "y": INTEGER}}]},
+    ],
+)
+def test_an_object_that_may_be_something_else_grows_too(given: Any) -> None:
+    old, new = schema(m={"properties": {"x": INTEGER}}), schema(m=given)
+    found = decoded(decoder(reader_of(old, new), _8=new), (8, {"id": "a", "m": {"x": 1, "y": 2}}), (8, {"m": "text"}))
+    assert found.rows.to_pylist() == [{"id": "a", "m": {"x": 1, "y": 2}}]
+    assert [(each.number, each.why) for each in found.refused] == [
+        (1, "schema 8, field m: Expected `object | null`, got `str`")
+    ]
+    assert kinds(reader_of(new))["m"] == pa.string()
+
+
+def test_what_several_schemas_say_of_a_member_counts_together() -> None:
+    """Wherever a schema has the members of an object: none that a message may have is left out."""
+    chance = random.Random(40)
+
+    def spread(members: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+        """An object with the members, each said in any part of the schema."""
+        made: dict[str, Any] = {"type": "object", "properties": {}}
+        for name, inside in members.items():
+            for some in [inside] if inside is None else [dict([each]) for each in inside.items()]:
+                kind = INTEGER if some is None else spread(some, definitions)
+                part: dict[str, Any] = {"properties": {name: kind}}
+                match chance.choice(["", "allOf", "oneOf", "anyOf", "if", "dependentSchemas", "dependencies", "$ref"]):
+                    case "oneOf" | "anyOf" | "allOf" as key:
+                        made.setdefault(key, [{"required": ["id"]}]).append(part)
+                    case "if":
+                        made.setdefault("allOf", []).append({"if": {}, chance.choice(["then", "else"]): part})
+                    case "dependentSchemas" | "dependencies" as key:
+                        made.setdefault(key, {"id": ["other"]} if key == "dependencies" else {})
+                        made[key][f"k{len(made[key])}"] = part
+                    case "$ref":
+                        definitions[f"d{len(definitions)}"] = part
+                        made.setdefault("allOf", []).append({"$ref": f"#/definitions/d{len(definitions) - 1}"})
+                    case _ if name not in made["properties"]:
+                        made["properties"].update(part["properties"])
+                    case _:
+                        made.setdefault("allOf", []).append(part)
+        return made
+
+    members: dict[str, Any] = {"a": None, "b": {"c": None, "d": {"e": None, "f": None}}, "g": {"h": None, "i": None}}
+    message = {"a": 1, "b": {"c": 2, "d": {"e": 3, "f": 4}}, "g": {"h": 5, "i": 6}}
+    for _ in range(200):
+        definitions: dict[str, Any] = {}
+        text = with_references(json.dumps({**spread(members, definitions), "definitions": definitions}), {})
+        found = decoded(decoder(reader_of(text), _7=text), (7, message))
+        assert (found.rows.to_pylist(), found.refused) == ([message], []), text
+
+
+FAR_AWAY = "http://example.test/schemas/order.json"
+
+
+@pytest.mark.parametrize(
+    ("reference", "more"),
+    [
+        ("#/$defs/n", {}),
+        ("#/$defs/a%20b", {}),
+        ("#count", {}),
+        ("#old", {}),
+        ("order.json#/$defs/n", {"$id": FAR_AWAY}),
+        (f"{FAR_AWAY}#count", {"$id": FAR_AWAY}),
+        (f"{FAR_AWAY}#/$defs/n", {"id": f"{FAR_AWAY}#"}),
+        ("number.json", {"$id": FAR_AWAY}),
+        ("number.json", {}),
+        ("./number.json#", {}),
+        ("/schemas/number.json", {"$id": FAR_AWAY}),
+        ("inner.json", {"$id": FAR_AWAY}),
+        ("inner.json#/$defs/k", {"$id": FAR_AWAY}),
+        ("urn:n", {}),
+        ("urn:other", {}),
+        ("other#/properties/n", {}),
+        ("http://example.test/schemas/other", {"$id": FAR_AWAY}),
+    ],
+)
+@pytest.mark.parametrize("key", ["$ref", "$dynamicRef"])
+def test_a_reference_is_found_as_each_draft_has_it(reference: str, more: dict[str, Any], key: str) -> None:
+    inner = {"$id": "inner.json", "$ref": "#/$defs/k", "$defs": {"k": INTEGER}}
+    given = {
+        **more,
+        "type": "object",
+        "properties": {"id": STRING, "n": {key: reference}},
+        "$defs": {
+            "n": INTEGER,
+            "a b": INTEGER,
+            "c": {**INTEGER, "$dynamicAnchor": "count"},
+            "o": {**INTEGER, "$id": "#old"},
+            "u": {**INTEGER, "$id": "urn:n"},
+            "inner": inner,
+        },
+    }
+    others = {
+        "number.json": {"$ref": "other#/properties/n"},
+        "other": {"$id": "urn:other", **INTEGER, "properties": {"n": INTEGER}},
+    }
+    text = with_references(json.dumps(given), {name: json.dumps(each) for name, each in others.items()})
+    assert kinds(reader_of(text)) == {"id": pa.string(), "n": pa.int64()}
 
 
 def test_a_name_that_no_column_can_have_is_left_out_while_the_job_runs_and_said_at_a_start() -> None:
@@ -198,12 +348,13 @@ def test_a_name_that_no_column_can_have_is_left_out_while_the_job_runs_and_said_
     ("text", "why"),
     [
         (with_references("{", {}), "is no JSON"),
-        (with_references("{}", {}), "is no JSON Schema of an object with properties"),
         (with_references('{"type": "array"}', {}), "is no JSON Schema of an object"),
         (with_references('{"properties": 1}', {}), "is no JSON Schema"),
         (with_references('{"type": {}}', {}), "is no JSON Schema"),
         (schema(v={"$ref": "other#/x"}), "refers to other, which"),
-        (schema(v={"$ref": "#/x"}), "is no JSON Schema"),
+        (schema(v={"$ref": "other"}), "refers to other, which the registry does not have"),
+        (schema(v={"$ref": "#/x"}), "refers to #/x, which is not there"),
+        (schema(v={"$ref": "#x"}), "refers to #x, which is not there"),
     ],
 )
 def test_what_is_no_schema_of_columns_says_why(text: str, why: str) -> None:

@@ -26,6 +26,8 @@ _NO_TEXT: Final = re.compile(
     r"^Expected `str \| null`, got `(?:int|float|bool)` - at `\$.*?([^.\[\]]+)(?:\[[^\]]*\])*`$"
 )
 """With the member's name."""
+_NO_WORD: Final = "Invalid enum value "
+"""Of text in a DOUBLE, see `_NotFinite`."""
 _DECIMAL_TEXT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _ROWS_MAX: Final = 512
 """So many become columns before others are read: Python looks through all the objects that it has, time and again."""
@@ -114,6 +116,8 @@ class _NoRow(Undecodable):
     def describe(self, unit: str) -> str:  # noqa: ARG002
         """See `Undecodable`."""
         why, field = cast(re.Match[str], _PLACE.fullmatch(self.why)).groups()
+        if why.startswith(_NO_WORD):
+            why = f"a number (DOUBLE) is expected, not {why.removeprefix(_NO_WORD)}"
         return f"field {field}: {why}" if field else str(why)
 
 
