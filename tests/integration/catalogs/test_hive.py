@@ -15,7 +15,7 @@ import pytest
 
 from bucketingest.catalog.errors import CatalogError, CatalogRefused
 from bucketingest.catalog.hive.connection import HiveConnection
-from bucketingest.catalog.sync import HudiTarget, drop_table, sync_table
+from bucketingest.catalog.sync import HudiTarget
 from bucketingest.catalog.table_state import TableState, hadoop_location
 from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.fields.catalogs import HiveCatalog
@@ -37,7 +37,7 @@ def metastore(oracle_environment: OracleEnvironment, tmp_path_factory: pytest.Te
 
 
 def sync(metastore: Metastore, storage: Storage, name: str, database: str = "default") -> str:
-    return str(sync_table(storage, state_of(storage), target(metastore, name, database)))
+    return str(target(metastore, name, database).sync(storage, state_of(storage)))
 
 
 def state_of(storage: Storage) -> TableState:
@@ -77,7 +77,7 @@ def test_changes_reach_the_metastore_and_what_it_refuses_is_said(metastore: Meta
     table.write(tmp_path, pa.schema([*SCHEMA, ("note", pa.string())]), ("b",))
     assert sync(metastore, storage, "moving") == "altered moving_ro, moving_rt, moving; 3 partitions added"
     assert sync(metastore, storage, "moving") == "nothing to do"
-    sync_table(storage, state_of(storage), target(metastore, "moving"), paths={"a"})  # it is there
+    target(metastore, "moving").sync(storage, state_of(storage), paths={"a"})  # it is there
 
     with closing(metastore.connect()) as catalog:
         shown = registered(catalog, "moving", tmp_path)
@@ -92,17 +92,17 @@ def test_changes_reach_the_metastore_and_what_it_refuses_is_said(metastore: Meta
         catalog.correct(narrow, {("a",): f"file:{tmp_path}/elsewhere", ("b",): f"file:{tmp_path}/b"})
     assert sync(metastore, storage, "moving") == "nothing to do"
     for told in ("2 partitions corrected", "nothing to do"):
-        assert str(sync_table(storage, state_of(storage), target(metastore, "moving"), check=True)) == told
+        assert str(target(metastore, "moving").sync(storage, state_of(storage), check=True)) == told
     with closing(metastore.connect()) as catalog:
         assert registered(catalog, "moving", tmp_path) == shown
 
     with pytest.raises(CatalogRefused, match=r"is registered for file:.*give this table another name"):
-        drop_table("file:/elsewhere", target(metastore, "moving"))
+        target(metastore, "moving").drop("file:/elsewhere")
     with pytest.raises(CatalogRefused, match="database nowhere"):
         sync(metastore, storage, "moving", "nowhere")
     with pytest.raises(CatalogError, match="start it, or correct"):
         HiveConnection.open(HiveCatalog(uri="thrift://127.0.0.1:1", database="default"))
-    assert str(drop_table(hadoop_location(storage.url), target(metastore, "moving"))).startswith("dropped")
+    assert str(target(metastore, "moving").drop(hadoop_location(storage.url))).startswith("dropped")
     assert sync(metastore, storage, "moving").startswith("created"), "no data was deleted"
 
 

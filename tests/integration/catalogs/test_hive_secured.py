@@ -13,7 +13,7 @@ import yaml
 
 from bucketingest.catalog.errors import CatalogUnavailable
 from bucketingest.catalog.hive.connection import HiveConnection
-from bucketingest.catalog.sync import HudiTarget, sync_table
+from bucketingest.catalog.sync import HudiTarget
 from bucketingest.catalog.table_state import TableState
 from bucketingest.cli.main import call
 from bucketingest.exit_codes import ExitCode
@@ -40,8 +40,8 @@ def test_a_table_is_registered(secured: SecuredMetastore, server: str, tmp_path:
     state = TableState.read(storage)
     assert state is not None
     target = HudiTarget("", partial(HiveConnection.open, secured.entry(server)), f"by_{server}", "snapshot")
-    assert str(sync_table(storage, state, target)) == f"created by_{server}; 120 partitions added"
-    assert str(sync_table(storage, state, target, check=True)) == "nothing to do"
+    assert str(target.sync(storage, state)) == f"created by_{server}; 120 partitions added"
+    assert str(target.sync(storage, state, check=True)) == "nothing to do"
     with closing(secured.open.connect()) as catalog:
         assert len(registered(catalog, f"by_{server}", tmp_path)["partitions"]) == 120
 

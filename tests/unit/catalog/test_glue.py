@@ -18,7 +18,7 @@ from moto import mock_aws
 from bucketingest.catalog.columns import hive_columns
 from bucketingest.catalog.errors import CatalogRefused, CatalogUnavailable
 from bucketingest.catalog.glue import GlueConnection
-from bucketingest.catalog.sync import HudiTarget, drop_table, sync_table
+from bucketingest.catalog.sync import HudiTarget
 from bucketingest.catalog.table_state import TableState, hadoop_location
 from bucketingest.storage import Storage, open_storage
 from support.catalogs.tables import SyncedTable
@@ -48,7 +48,7 @@ def target(database: str = "lake") -> HudiTarget:
 def sync(storage: Storage, database: str = "lake") -> str:
     state = TableState.read(storage)
     assert state is not None
-    return str(sync_table(storage, state, target(database)))
+    return str(target(database).sync(storage, state))
 
 
 def test_a_table_its_partitions_and_its_columns_are_registered_and_taken_off(glue: Any, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_table_its_partitions_and_its_columns_are_registered_and_taken_off(glu
         f"file:{tmp_path}/new"
     }
 
-    assert str(drop_table(hadoop_location(storage.url), target())) == "dropped orders_ro, orders_rt, orders"
+    assert str(target().drop(hadoop_location(storage.url))) == "dropped orders_ro, orders_rt, orders"
     assert glue.get_tables(DatabaseName="lake")["TableList"] == []
 
 
@@ -92,8 +92,8 @@ def test_a_check_mends_partitions_that_someone_changed(glue: Any, tmp_path: Path
     state = TableState.read(storage)
     assert state is not None
     assert sync(storage) == "nothing to do"
-    assert str(sync_table(storage, state, target(), check=True)) == "2 partitions corrected"
-    assert str(sync_table(storage, state, target(), check=True)) == "nothing to do"
+    assert str(target().sync(storage, state, check=True)) == "2 partitions corrected"
+    assert str(target().sync(storage, state, check=True)) == "nothing to do"
 
 
 def test_wherever_a_change_ends_the_next_sync_completes_it(glue: Any, tmp_path: Path) -> None:
@@ -125,19 +125,19 @@ def test_wherever_a_change_ends_the_next_sync_completes_it(glue: Any, tmp_path: 
     new = TableState.read(storage)
     assert old is not None
     assert new is not None
-    sync_table(storage, old, at("whole", whole), paths={"r1", "r2", "r3"})
-    sync_table(storage, new, at("whole", whole))
+    at("whole", whole).sync(storage, old, paths={"r1", "r2", "r3"})
+    at("whole", whole).sync(storage, new)
     is_cut = True
     while is_cut:
         name = f"at_{ends}"
-        sync_table(storage, old, at(name, whole), paths={"r1", "r2", "r3"})
+        at(name, whole).sync(storage, old, paths={"r1", "r2", "r3"})
         try:
-            sync_table(storage, new, at(name, ends))
+            at(name, ends).sync(storage, new)
         except CatalogUnavailable:
             ends += 1
         else:
             is_cut = False
-        sync_table(storage, new, at(name, whole))
+        at(name, whole).sync(storage, new)
         assert registered(name) == registered("whole")
     assert ends >= 7, "the table, partitions, their columns in slices, those of the table, a new partition"
 
@@ -169,7 +169,7 @@ def test_a_table_that_someone_made_since_the_look_is_looked_at_before_it_is_chan
     state = TableState.read(storage)
     assert state is not None
     with pytest.raises(CatalogUnavailable, match="AlreadyExists"):
-        sync_table(storage, state, HudiTarget("", opened, "orders", "all"))
+        HudiTarget("", opened, "orders", "all").sync(storage, state)
     left = glue.get_table(DatabaseName="lake", Name="orders_ro")["Table"]
     assert left["Parameters"] == {"theirs": "1"}
     assert not glue.get_partitions(DatabaseName="lake", TableName="orders_ro")["Partitions"]

@@ -11,7 +11,7 @@ import pytest
 from bucketingest.catalog.changes import altered, same_place
 from bucketingest.catalog.columns import Column
 from bucketingest.catalog.errors import CatalogError, CatalogRefused
-from bucketingest.catalog.sync import HudiTarget, drop_table, sync_table
+from bucketingest.catalog.sync import HudiTarget
 from bucketingest.catalog.table_state import TableState, hadoop_location
 from bucketingest.catalog.wanted import CatalogTable, wanted_tables
 from bucketingest.storage import Storage, open_storage
@@ -42,7 +42,7 @@ def target(catalog: MemoryCatalog) -> HudiTarget:
 
 
 def sync(storage: Storage, catalog: MemoryCatalog, *, dry_run: bool = False) -> str:
-    return str(sync_table(storage, state_of(storage), target(catalog), dry_run=dry_run))
+    return str(target(catalog).sync(storage, state_of(storage), dry_run=dry_run))
 
 
 def test_a_second_sync_changes_nothing_and_a_dry_run_says_the_same_as_the_sync(storage: Storage) -> None:
@@ -114,7 +114,7 @@ def test_a_check_finds_and_mends_what_a_sync_takes_for_right(storage: Storage) -
     del catalog.partitions_of["t_rt"]["c",]
 
     def check(*, dry_run: bool = False) -> str:
-        return str(sync_table(storage, state_of(storage), target(catalog), paths=(), dry_run=dry_run, check=True))
+        return str(target(catalog).sync(storage, state_of(storage), paths=(), dry_run=dry_run, check=True))
 
     told = check(dry_run=True)
     assert check() == told == "1 partitions added; 2 partitions corrected"
@@ -128,7 +128,7 @@ def test_only_named_partitions_are_looked_at_when_they_are_given(storage: Storag
     sync(storage, catalog)
     catalog.partitions_of["t"].clear()
     catalog.lists.clear()
-    sync_table(storage, state_of(storage), target(catalog), paths={"b"})
+    target(catalog).sync(storage, state_of(storage), paths={"b"})
     assert set(catalog.partitions_of["t"]) == {("b",)}
     assert not catalog.lists, "a sync costs what has changed, not what is there"
 
@@ -137,7 +137,7 @@ def test_a_table_that_somebody_dropped_is_registered_again_with_all_its_partitio
     catalog = MemoryCatalog()
     sync(storage, catalog)
     catalog.drop("t")
-    assert str(sync_table(storage, state_of(storage), target(catalog), paths={"b"})) == "created t; 3 partitions added"
+    assert str(target(catalog).sync(storage, state_of(storage), paths={"b"})) == "created t; 3 partitions added"
 
 
 def test_a_value_with_slashes_of_another_writer_is_one_partition(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_table_that_is_not_ours_is_left_alone_with_all_others(
     storage: Storage, there: CatalogTable, what: str
 ) -> None:
     catalog = MemoryCatalog({"t": there}, {"t": {}})
-    for act in (lambda: sync(storage, catalog), lambda: drop_table(hadoop_location(storage.url), target(catalog))):
+    for act in (lambda: sync(storage, catalog), lambda: target(catalog).drop(hadoop_location(storage.url))):
         with pytest.raises(CatalogRefused, match=what):
             act()
     assert not catalog.changes
@@ -186,7 +186,7 @@ def test_what_cannot_be_altered_is_refused_with_the_command_that_takes_it_off(st
     catalog.tables["t"] = replace(catalog.tables["t"], partition_keys=())
     with pytest.raises(CatalogRefused, match=r"partitioned by nothing.*--drop"):
         sync(storage, catalog)
-    dropped = drop_table(hadoop_location(storage.url), target(catalog))
+    dropped = target(catalog).drop(hadoop_location(storage.url))
     assert str(dropped) == "dropped t_ro, t_rt, t"
     assert sync(storage, catalog) == "created t_ro, t_rt, t; 9 partitions added"
 

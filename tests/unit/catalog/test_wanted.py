@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bucketingest.catalog.errors import CatalogRefused
-from bucketingest.catalog.sync import HudiTarget, sync_table
+from bucketingest.catalog.sync import HudiTarget
 from bucketingest.catalog.table_state import TableState
 from bucketingest.catalog.wanted import TableFacts, partition_values, wanted_tables
 from bucketingest.storage import open_storage
@@ -24,7 +24,7 @@ def test_we_want_registered_what_hudis_tool_has_registered(name: str, tmp_path: 
     storage, catalog = open_storage(str(tmp_path)), MemoryCatalog()
     state = TableState.read(storage)
     assert state is not None
-    sync_table(storage, state, HudiTarget("", catalog.opened(), name, "all"))
+    HudiTarget("", catalog.opened(), name, "all").sync(storage, state)
 
     assert set(catalog.tables) == {name, f"{name}_rt", f"{name}_ro"}
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))

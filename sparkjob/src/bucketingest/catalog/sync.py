@@ -125,69 +125,63 @@ class HudiTarget:
         dry_run: bool = False,
         check: bool = False,
     ) -> Changes:
-        """See `Target`."""
-        return sync_table(storage, state, self, paths=paths, dry_run=dry_run, check=check)
+        """See `Target`. `paths` are added without a look at what is there: an addition may be repeated, and a list of all
+        costs more with each partition. `check`: the partitions that are there too, with place and columns.
+        """
+        changes = Changes()
+        with closing(self.open()) as client:
+            tables = wanted_tables(state.facts, self.name, self.views)
+            found = {table.name: client.find(table.name) for table in tables}
+            for table in tables:  # all are checked before one is changed
+                if (there := found[table.name]) is not None:
+                    check_ours(table, there, client.where)
+            if check or None in found.values():
+                paths = None
+            read = client.registered if check else lambda table: dict.fromkeys(client.partitions(table))
+            known: dict[str, Mapping[Values, CatalogPartition | None]] = {
+                table.name: read(table) if paths is None and table.partition_keys and found[table.name] else {}
+                for table in tables
+            }
+            trusted = set[Values]() if check else set.intersection(*(set(each) for each in known.values()))
+            partitions = _partitions(storage, state, paths, trusted)
+            too_long = [values for values in partitions if max(map(len, values), default=0) > client.value_max]
+            for values in too_long:  # the catalog would take none of its slice, and of those behind it
+                del partitions[values]
+            for table in tables:
+                there, registered = found[table.name], known[table.name]
+                missing = {values: where for values, where in partitions.items() if values not in registered}
+                changes.partitions += len(missing)
+                wrong: dict[Values, str] = {}
+                if there is None:
+                    changes.created.append(table.name)
+                elif (change := altered(table, there)) is not None:
+                    changes.altered.append(table.name)
+                if there is not None:
+                    wrong = _drifted(change or there, partitions, registered)
+                changes.corrected += len(wrong)
+                if not dry_run:
+                    _apply(client, _incomplete(table) if too_long else table, there, missing, wrong)
+            if too_long:
+                raise CatalogRefused(
+                    f"{client.where}: {len(too_long)} partitions have a value of more than {client.value_max} "
+                    f"characters, which it cannot store, and are not registered: {'/'.join(too_long[0])[:300]}; the "
+                    "others are. Write these rows with shorter values, or take the catalog out of spec.catalogs"
+                )
+        return changes
 
     def drop(self, location: str, *, dry_run: bool = False) -> Changes:
         """See `Target`."""
-        return drop_table(location, self, dry_run=dry_run)
-
-
-def sync_table(
-    storage: Storage,
-    state: TableState,
-    target: HudiTarget,
-    *,
-    paths: Collection[str] | None = None,
-    dry_run: bool = False,
-    check: bool = False,
-) -> Changes:
-    """Register what the catalog lacks. `paths`: the only partitions that may be new, which are added without a look at
-    what is there: an addition may be repeated, and a list of all costs more with each partition. None, or where a table
-    is not there any more: all folders are compared. `check`: the partitions that are there too, with place and columns.
-
-    Raises CatalogUnavailable and CatalogRefused. What was done before stays: the same again goes on from there.
-    """
-    changes = Changes()
-    with closing(target.open()) as client:
-        tables = wanted_tables(state.facts, target.name, target.views)
-        found = {table.name: client.find(table.name) for table in tables}
-        for table in tables:  # all are checked before one is changed
-            if (there := found[table.name]) is not None:
-                check_ours(table, there, client.where)
-        if check or None in found.values():
-            paths = None
-        read = client.registered if check else lambda table: dict.fromkeys(client.partitions(table))
-        known: dict[str, Mapping[Values, CatalogPartition | None]] = {
-            table.name: read(table) if paths is None and table.partition_keys and found[table.name] else {}
-            for table in tables
-        }
-        trusted = set[Values]() if check else set.intersection(*(set(each) for each in known.values()))
-        partitions = _partitions(storage, state, paths, trusted)
-        too_long = [values for values in partitions if max(map(len, values), default=0) > client.value_max]
-        for values in too_long:  # the catalog would take none of its slice, and of those behind it
-            del partitions[values]
-        for table in tables:
-            there, registered = found[table.name], known[table.name]
-            missing = {values: where for values, where in partitions.items() if values not in registered}
-            changes.partitions += len(missing)
-            wrong: dict[Values, str] = {}
-            if there is None:
-                changes.created.append(table.name)
-            elif (change := altered(table, there)) is not None:
-                changes.altered.append(table.name)
-            if there is not None:
-                wrong = _drifted(change or there, partitions, registered)
-            changes.corrected += len(wrong)
-            if not dry_run:
-                _apply(client, _incomplete(table) if too_long else table, there, missing, wrong)
-        if too_long:
-            raise CatalogRefused(
-                f"{client.where}: {len(too_long)} partitions have a value of more than {client.value_max} characters, "
-                f"which it cannot store, and are not registered: {'/'.join(too_long[0])[:300]}; the others are. Write "
-                "these rows with shorter values, or take the catalog out of spec.catalogs"
-            )
-    return changes
+        changes = Changes()
+        empty = TableFacts(location, {"type": "record", "fields": []})
+        with closing(self.open()) as client:
+            for wanted in wanted_tables(empty, self.name, self.views):
+                if (found := client.find(wanted.name)) is None:
+                    continue
+                check_place(wanted, found, client.where)
+                changes.dropped.append(wanted.name)
+                if not dry_run:
+                    client.drop(wanted.name)
+        return changes
 
 
 def _incomplete(table: CatalogTable) -> CatalogTable:
@@ -246,18 +240,3 @@ def _partitions(
     if paths is None:
         paths = set(listed_partitions(storage, fields, lambda path: state.values(path) in known))
     return {state.values(path): state.location(path) for path in sorted(paths)}
-
-
-def drop_table(location: str, target: HudiTarget, *, dry_run: bool = False) -> Changes:
-    """Take the table at this location off the catalog. Raises CatalogUnavailable and CatalogRefused."""
-    changes = Changes()
-    empty = TableFacts(location, {"type": "record", "fields": []})
-    with closing(target.open()) as client:
-        for wanted in wanted_tables(empty, target.name, target.views):
-            if (found := client.find(wanted.name)) is None:
-                continue
-            check_place(wanted, found, client.where)
-            changes.dropped.append(wanted.name)
-            if not dry_run:
-                client.drop(wanted.name)
-    return changes

@@ -16,7 +16,17 @@ from bucketingest.cli.process.logs import LogFormat, configure_logs
 from bucketingest.cli.query.commands import query
 from bucketingest.cli.retry import retry
 from bucketingest.cli.services import commands as services
-from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl, TopicOption, is_resource, url_of
+from bucketingest.cli.table_options import (
+    DryRunOption,
+    LockOption,
+    ResourceFile,
+    StorageOptions,
+    TableUrl,
+    TopicOption,
+    UnknownFieldsOption,
+    is_resource,
+    url_of,
+)
 from bucketingest.exit_codes import ExitCode
 
 app = typer.Typer(
@@ -68,7 +78,7 @@ def common(
 
 @app.command()
 def run(
-    file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    file: ResourceFile,
     *,
     once: Annotated[
         bool, typer.Option("--once", help="Ingest all available input, then stop; overrides spec.commit.trigger.")
@@ -98,13 +108,7 @@ def run(
             show_default="/dev/termination-log where there is one",
         ),
     ] = None,
-    unknown_fields: Annotated[
-        UnknownFields,
-        typer.Option(
-            envvar="BUCKETINGEST_UNKNOWN_FIELDS",
-            help="Fields of the spec that this version does not know.",
-        ),
-    ] = UnknownFields.REFUSE,
+    unknown_fields: UnknownFieldsOption = UnknownFields.REFUSE,
     service_jobs: Annotated[
         bool, typer.Option("--service-jobs", envvar="BUCKETINGEST_SERVICE_JOBS", hidden=True)
     ] = False,
@@ -141,13 +145,7 @@ def validate(
             help="Also ask storage, source and schema registry, and compile the SQL. Nothing is written or locked.",
         ),
     ] = False,
-    unknown_fields: Annotated[
-        UnknownFields,
-        typer.Option(
-            envvar="BUCKETINGEST_UNKNOWN_FIELDS",
-            help="Fields of the spec that this version does not know.",
-        ),
-    ] = UnknownFields.REFUSE,
+    unknown_fields: UnknownFieldsOption = UnknownFields.REFUSE,
 ) -> None:
     """Check BucketIngest files: every problem with its line and what is allowed there.
 
@@ -203,7 +201,7 @@ def rollback(
     force: Annotated[
         bool, typer.Option("--force", help="Also instants that another process may write. Fences a live driver out.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    dry_run: DryRunOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print plan and results as one JSON object.")] = False,
     lock: LockOption = "auto",
     storage_options: StorageOptions = None,

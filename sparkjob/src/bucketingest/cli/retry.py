@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bucketingest.cli.table_options import JsonOption, ResourceFile
 from bucketingest.exit_codes import ExitCode
 
 
 def retry(
-    file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    file: ResourceFile,
     *,
     reasons: Annotated[
         list[str] | None,
@@ -25,7 +25,7 @@ def retry(
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only those rejected before then.", metavar="TIME")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say which would be rows now; write no row.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Ingest dead letters again after a mend: each row once, and older than rows of its key that came since.
 

@@ -1,5 +1,5 @@
-"""Which table a command line means (a path, a BucketIngest file, and of many tables a topic), Hudi's lock, and the
-settings of the storage.
+"""What several commands take: which table is meant (a path, a BucketIngest file, and of many tables a topic), Hudi's
+lock, the settings of the storage.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Annotated, Final, cast, get_args
 import typer
 
 from bucketingest.cli.errors import BadOption
+from bucketingest.cli.options import UnknownFields
 from bucketingest.hudi.lock.hudi_lock import Provider
 from bucketingest.spec.fields.tables import PLACEHOLDER, TOPIC
 from bucketingest.spec.many_tables import table_resource
@@ -27,6 +28,13 @@ TableUrl = Annotated[
         show_default=False,
     ),
 ]
+ResourceFile = Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)]
+UnknownFieldsOption = Annotated[
+    UnknownFields,
+    typer.Option(envvar="BUCKETINGEST_UNKNOWN_FIELDS", help="Fields of the spec that this version does not know."),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 TopicOption = Annotated[
     str | None,
     typer.Option("--topic", help="With {topic} in the path, or a file with many tables: whose.", metavar="TOPIC"),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bucketingest.cli.options import UnknownFields
-from bucketingest.cli.table_options import TopicOption
+from bucketingest.cli.table_options import JsonOption, ResourceFile, TopicOption, UnknownFieldsOption
 
 
 def audit(
-    file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    file: ResourceFile,
     *,
     topic: TopicOption = None,
     against: Annotated[
@@ -40,11 +39,8 @@ def audit(
         str,
         typer.Option(help="How long a change may take from the source into the table.", metavar="DURATION"),
     ] = "2m",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    unknown_fields: Annotated[
-        UnknownFields,
-        typer.Option(envvar="BUCKETINGEST_UNKNOWN_FIELDS", help="Fields of the spec that this version does not know."),
-    ] = UnknownFields.REFUSE,
+    as_json: JsonOption = False,
+    unknown_fields: UnknownFieldsOption = UnknownFields.REFUSE,
 ) -> None:
     """Compare the table with the database's table that it mirrors, and say which keys differ; exit code 22 then.
 

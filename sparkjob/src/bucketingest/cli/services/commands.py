@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bucketingest.cli.options import UnknownFields
-from bucketingest.cli.table_options import LockOption, StorageOptions, TableUrl, TopicOption, url_of
+from bucketingest.cli.table_options import (
+    DryRunOption,
+    JsonOption,
+    LockOption,
+    ResourceFile,
+    StorageOptions,
+    TableUrl,
+    TopicOption,
+    UnknownFieldsOption,
+    url_of,
+)
 
 
 def compact(
@@ -30,8 +39,8 @@ def compact(
         bool,
         typer.Option("--accept-damage", help="Also file groups that lack a file: the loss of its rows is final then."),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
     lock: LockOption = "auto",
     storage_options: StorageOptions = None,
 ) -> None:
@@ -52,14 +61,11 @@ def compact(
 
 
 def services(
-    file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    file: ResourceFile,
     *,
     topic: TopicOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    unknown_fields: Annotated[
-        UnknownFields,
-        typer.Option(envvar="BUCKETINGEST_UNKNOWN_FIELDS", help="Fields of the spec that this version does not know."),
-    ] = UnknownFields.REFUSE,
+    as_json: JsonOption = False,
+    unknown_fields: UnknownFieldsOption = UnknownFields.REFUSE,
 ) -> None:
     """Do once what a job of this BucketIngest would do for its table now: compact, clean, archive; by its limits.
 
@@ -72,7 +78,7 @@ def services(
 
 
 def sync(
-    file: Annotated[Path, typer.Argument(help="YAML file with one BucketIngest.", show_default=False)],
+    file: ResourceFile,
     *,
     topic: TopicOption = None,
     drop: Annotated[
@@ -86,12 +92,9 @@ def sync(
             "is 22 if something differs.",
         ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    unknown_fields: Annotated[
-        UnknownFields,
-        typer.Option(envvar="BUCKETINGEST_UNKNOWN_FIELDS", help="Fields of the spec that this version does not know."),
-    ] = UnknownFields.REFUSE,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    unknown_fields: UnknownFieldsOption = UnknownFields.REFUSE,
 ) -> None:
     """Compare the table with the catalogs of spec.catalogs, and register there what is missing.
 
@@ -106,8 +109,8 @@ def handover(
     table_url: TableUrl,
     *,
     topic: TopicOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
     lock: LockOption = "auto",
     storage_options: StorageOptions = None,
 ) -> None:
@@ -158,8 +161,8 @@ def clean(
         int | None,
         typer.Option(min=1, help="Instead: keep this many of the newest versions of each file group, of any age."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
     lock: LockOption = "auto",
     storage_options: StorageOptions = None,
 ) -> None:
@@ -185,8 +188,8 @@ def archive(
         str | None,
         typer.Option(help="Time for which a commit stays at least.", metavar="DURATION", show_default="1h"),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
     lock: LockOption = "auto",
     storage_options: StorageOptions = None,
 ) -> None:
