@@ -125,8 +125,8 @@ class HudiTarget:
         dry_run: bool = False,
         check: bool = False,
     ) -> Changes:
-        """See `Target`. `paths` are added without a look at what is there: an addition may be repeated, and a list of all
-        costs more with each partition. `check`: the partitions that are there too, with place and columns.
+        """See `Target`. `paths` are added without a look at what is there: an addition may be repeated, and a list of
+        all costs more with each partition. `check`: the partitions that are there too, with place and columns.
         """
         changes = Changes()
         with closing(self.open()) as client:
