@@ -6,7 +6,8 @@ type, or of several: then it is a struct of its members.
 
 A schema may also be the writer's resolved with a reader's (`decode/avro/resolution`). Then records have `defaults`, the
 columns of fields that the writer lacks; a field's name is the reader's, None for one that the reader lacks; a symbol
-that the reader lacks is None; a union whose null the reader does not take is in a type `required`; and a number that
+that the reader lacks is None; a union whose null the reader does not take is in a type `required`; one of several types
+that are the column's one is a type `either`, in which a branch may be `refused`; and a number that
 is `exact` is the same number in its column's type; a decimal with a `shift` has so many fewer digits behind the point
 than its column. A record that is passed over may be inside itself.
 """
@@ -18,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketingest.avro.cursors import Bools, Cursors, Mask, Places, both
 from bucketingest.avro.items import in_order, read_items
@@ -58,6 +60,8 @@ def _field(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> pa.
     """A field's values, null where `present` is not, or where its union says so."""
     if isinstance(avro, list) and len(avro) - avro.count("null") > 1:
         return _members(cursors, avro, kind, present)
+    if isinstance(avro, dict) and avro["type"] == "either":
+        return _either(cursors, avro["branches"], kind, present)
     avro, present = _branch(cursors, avro, present)
     return _values(cursors, avro, kind, present)
 
@@ -98,6 +102,23 @@ def _members(cursors: Cursors, branches: list[Any], kind: pa.StructType, present
         children.append(_values(cursors, branch, kind.field(len(children)).type, of_branch))
         is_value |= of_branch
     return pa.Array.from_buffers(kind, len(cursors), [_bitmap(is_value)], children=children)
+
+
+def _either(cursors: Cursors, branches: list[Any], kind: pa.DataType, present: Mask) -> pa.Array:
+    """The values of all branches, in one column."""
+    tags = cursors.varints(present, is_int=True)
+    refused = both(np.ones(len(cursors), np.bool_), present)
+    found = [pa.nulls(len(cursors), kind)]
+    for tag, branch in enumerate(branches):
+        of_branch = both(tags == tag, present)
+        if branch != "null" and branch["type"] == "refused":
+            continue
+        refused &= ~of_branch
+        if branch != "null" and of_branch.any():
+            found.append(_values(cursors, branch, kind, of_branch))
+    if refused.any():
+        cursors.refuse(refused, "a union has a branch that its type lacks, or its column")
+    return pc.coalesce(*found)
 
 
 def _skip(cursors: Cursors, avro: Any, present: Mask) -> None:

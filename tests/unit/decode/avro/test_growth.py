@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -256,6 +257,132 @@ def test_the_column_that_a_field_is_read_as_gets_its_type() -> None:
     assert decode(found, encoded(json.loads(writer), {"a": 2**40, "b": 1}, 1)).rows.to_pylist() == [
         {"a": 2**40, "b": 1}
     ]
+
+
+P, Q = ({"type": "record", "name": name, "fields": [{"name": name.lower(), "type": "int"}]} for name in "PQ")
+
+
+@pytest.mark.parametrize("around", ["plain", "array", "map", "record"])
+@pytest.mark.parametrize(
+    ("types", "wide", "rows", "refused"),
+    [
+        (("int", ["int", "string"]), pa.int32(), {3: 3}, {"x": "it is string and cannot be read as int"}),
+        ((["null", "int"], ["string", "long", "null"]), pa.int64(), {2**40: 2**40, None: None}, {"x": "it is string"}),
+        (("int", ["int", "double"]), pa.float64(), {3: 3.0, 0.5: 0.5}, {}),
+        (("string", ["bytes", "string", "boolean"]), pa.string(), {"x": "x", b"y": "y"}, {True: "it is boolean and"}),
+        ((P, [P, Q, "int"]), pa.struct([("p", pa.int32()), ("q", pa.int32())]),
+         {("shop.P", 1): {"p": 1, "q": None}, ("shop.Q", 2): {"p": None, "q": 2}}, {7: "it is int and cannot"}),
+        (({"type": "bytes", **DECIMAL}, [{"type": "bytes", **DECIMAL}, "int"]), pa.decimal128(9, 2),
+         {Decimal("1.25"): Decimal("1.25")}, {7: "it is int and cannot be read as decimal(9,2)"}),
+        (({"type": "array", "items": "int"}, ["string", {"type": "array", "items": "long"}]),
+         pa.list_(pa.field("element", pa.int64())), {(): []}, {"x": "it is string and"}),
+    ],
+)  # fmt: skip
+def test_of_a_union_of_several_types_each_value_is_read_as_its_own(
+    types: tuple[Any, Any], wide: pa.DataType, rows: dict[Any, Any], refused: dict[Any, str], around: str
+) -> None:
+    """As Avro has it: a schema that adds a type to a field makes no dead letters of the values of before."""
+
+    def given(inside: Any) -> dict[str, Any]:
+        shapes = {
+            "array": {"type": "array", "items": inside},
+            "map": {"type": "map", "values": inside},
+            "record": {"type": "record", "name": "In", "fields": [{"name": "i", "type": inside}]},
+        }
+        return json.loads(record({"name": "v", "type": shapes.get(around, inside)}))
+
+    def put(value: Any) -> Any:
+        return {"array": [value], "map": {"k": value}, "record": {"i": value}}.get(around, value)
+
+    def message(value: Any) -> bytes:
+        if value == ():
+            value = []
+        elif isinstance(value, tuple):
+            value = (value[0], {value[0][-1].lower(): value[1]})
+        return encoded(writer, {"v": put(value)})
+
+    reader, writer = map(given, types)
+    text, _ = grown(lenient(json.dumps(reader)), json.dumps(writer))
+    found = decoder(json.loads(text), {1: writer})
+    decoded = decode(found, *map(message, [*rows, *refused]))
+    shown = [[("k", each)] if around == "map" else put(each) for each in rows.values()]
+    assert (decoded.rows.column("v").to_pylist(), decoded.one_by_one) == (shown, len(refused))
+    assert wide in _inside(columns(text)["v"])
+    for letter, why in zip(decoded.refused, refused.values(), strict=True):
+        assert letter.why.partition(": ")[2].startswith(why)
+    exact = ExactDecoder(resolved(read_writer(json.dumps(writer)), read_reader(text), found.schema), found.schema)
+    alone = pa.Table.from_pylist([exact.decode(message(each)[5:]) for each in rows], found.schema)
+    assert alone.column("v").to_pylist() == shown
+
+
+def _inside(kind: pa.DataType) -> list[pa.DataType]:
+    return [kind, *(each for at in range(kind.num_fields) for each in _inside(kind.field(at).type))]
+
+
+def test_a_null_in_a_union_of_several_types_is_a_dead_letter_where_a_given_schema_has_none() -> None:
+    reader, writer = (
+        json.loads(record({"name": "v", "type": "int"})),
+        json.loads(record({"name": "v", "type": ["null", "int", "string"]})),
+    )
+    decoded = decode(decoder(reader, {1: writer}), *(encoded(writer, {"v": each}) for each in (5, None)))
+    assert decoded.rows.to_pylist() == [{"v": 5}]
+    assert [each.why for each in decoded.refused] == [
+        "schema 1, field v, byte 7: null, which is no value of this field"
+    ]
+
+
+def test_a_union_that_was_left_out_makes_no_dead_letters_when_one_of_its_types_becomes_the_column() -> None:
+    old, new = record(ID, {"name": "v", "type": ["int", "string"]}), record(ID, {"name": "v", "type": "string"})
+    text, changed = grown(lenient(record(ID)), old)
+    assert (changed, left_out(text, old)) == ((), ("v",))
+    text, changed = grown(text, new)
+    assert (changed, left_out(text, old)) == (("v",), ())
+    found = decoder(json.loads(text), {1: json.loads(old), 2: json.loads(new)})
+    rows = [(old, "x", 1), (new, "y", 2)]
+    decoded = decode(found, *(encoded(json.loads(each), {"id": "a", "v": v}, number) for each, v, number in rows))
+    assert (decoded.refused, decoded.rows.column("v").to_pylist()) == ([], ["x", "y"])
+
+
+def test_a_field_with_a_name_that_no_table_can_have_is_left_out_also_inside() -> None:
+    """Registries take letters that are not ASCII's; a table with such a column would not be made."""
+    odd = {"name": "größe", "type": "int"}
+    inside = {**PLACE, "fields": [*PLACE["fields"], odd]}
+    new = {"name": "to", "type": {**inside, "name": "To"}}
+    writer = record(ID, {"name": "place", "type": inside}, odd, new, {"name": "n", "type": "int"})
+    text, changed = grown(lenient(record(ID, {"name": "place", "type": PLACE})), writer)
+    assert (changed, left_out(text, writer)) == (("n",), ("place.größe", "größe", "to"))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"precision": None},
+        {"precision": "9", "scale": "2"},
+        {"precision": 2, "scale": 9},
+        {"precision": 0},
+        {"precision": 9, "scale": -1},
+    ],
+)
+@pytest.mark.parametrize("kind", [{"type": "bytes"}, {"type": "fixed", "name": "F", "size": 1}])
+def test_a_decimal_that_makes_no_sense_is_none_as_to_avro(attributes: dict[str, Any], kind: dict[str, Any]) -> None:
+    """It ends no job, and its messages are rows."""
+    odd = {**kind, "logicalType": "decimal", **attributes}
+    writer = record({"name": "v", "type": odd}, {"name": "w", "type": {**odd, "name": "G"}})
+    text, changed = grown(lenient(record({"name": "v", "type": {**kind, **DECIMAL}})), writer)
+    assert (changed, columns(text)) == (("w",), {"v": pa.decimal128(9, 2), "w": pa.binary()})
+    plain = json.loads(record({"name": "v", "type": kind}, {"name": "w", "type": {**kind, "name": "G"}}))
+    decoded = decode(decoder(json.loads(text), {1: json.loads(writer)}), encoded(plain, {"v": b"\x7d", "w": b"x"}))
+    assert (decoded.rows.to_pylist(), decoded.refused) == ([{"v": Decimal("1.25"), "w": b"x"}], [])
+
+
+@pytest.mark.parametrize("kind", ["string", "bytes"])
+def test_what_text_and_bytes_are_called_counts_for_nothing(kind: str) -> None:
+    reader, writer = (record({"name": "v", "type": {"type": kind, "logicalType": name}}) for name in ("uuid", "email"))
+    plain = json.loads(record({"name": "v", "type": kind}))
+    value: Any = "x" if kind == "string" else b"x"
+    decoded = decode(decoder(json.loads(lenient(reader)), {1: json.loads(writer)}), encoded(plain, {"v": value}))
+    assert (decoded.rows.to_pylist(), decoded.refused) == ([{"v": value}], [])
 
 
 def test_what_becomes_no_column_is_named_also_inside() -> None:

@@ -167,7 +167,8 @@ LEFT_OUT = "cannot be read with the table's: "
         (record({**MONEY, "scale": 0}), record({**MONEY, "scale": 9}), "field x is decimal(9,0), not decimal(9,9)"),
         (record("int"), {**record("int"), "name": "Other"}, "the record is of the type R, not Other"),
         (record("int"), {**record("int"), "fields": [{"name": "y", "type": "int"}]}, "field y is not in it"),
-        (record(["int", "string"]), record("int"), "field x is a union of other than null and one type"),
+        (record(["string", "boolean"]), record("int"), "field x is string and cannot be read as int"),
+        (record(["null"]), record("int"), "field x is always null"),
         (record({"type": "array", "items": "string"}), record({"type": "array", "items": "int"}), "field x is string"),
         (
             record({"type": "fixed", "name": "F", "size": 3}),

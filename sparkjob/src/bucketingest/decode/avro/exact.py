@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from bucketingest.decode.avro.column_types import branches_of, member
-from bucketingest.decode.avro.resolution import EXACT, SHIFT
+from bucketingest.decode.avro.resolution import EITHER, EXACT, REFUSED, SHIFT
 from bucketingest.decode.avro.schema import AvroRecord
 from bucketingest.decode.rows import Undecodable
 
@@ -51,8 +51,8 @@ def _reader(avro: Any, kind: pa.DataType) -> Reader:
             members = iter([_member_reader(at, branch, kind.field(at).type) for at, branch in enumerate(branches)])
             return _union_reader([None if branch == "null" else next(members) for branch in avro])
         return _union_reader([None if branch == "null" else _reader(branch, kind) for branch in avro])
-    if avro["type"] == "required":
-        return _required_reader(_reader(avro["branches"], kind))
+    if avro["type"] in _OF_UNIONS:
+        return _OF_UNIONS[avro["type"]](avro, kind)
     if pa.types.is_decimal(kind):
         shift = avro.get(SHIFT, 0)
         return partial(_read_decimal, kind.precision - shift, kind.scale - shift, avro.get("size"))
@@ -172,7 +172,9 @@ def _record_reader(record: AvroRecord, columns: Iterable[pa.Field]) -> Reader:
     return read
 
 
-def _required_reader(reader: Reader) -> Reader:
+def _required_reader(avro: Any, kind: pa.DataType) -> Reader:
+    reader = _reader(avro["branches"], kind)
+
     def read(data: bytes, at: int) -> tuple[Any, int]:
         value, end = reader(data, at)
         if value is None:
@@ -189,6 +191,17 @@ def _union_reader(readers: list[Reader | None]) -> Reader:
             raise Undecodable(at, f"a union of {len(readers)} has no branch {number}")
         reader = readers[number]
         return (None, end) if reader is None else reader(data, end)
+
+    return read
+
+
+def _either_reader(avro: Any, kind: pa.DataType) -> Reader:
+    return _union_reader([None if branch == "null" else _reader(branch, kind) for branch in avro["branches"]])
+
+
+def _refusing_reader(avro: Any, _: pa.DataType) -> Reader:
+    def read(_: bytes, at: int) -> tuple[Any, int]:
+        raise Undecodable(at, avro["why"])
 
     return read
 
@@ -342,3 +355,5 @@ _READERS: Final[dict[str, Reader]] = {
     "bytes": _read_bytes,
     "string": _read_text,
 }
+_OF_UNIONS: Final = {"required": _required_reader, EITHER: _either_reader, REFUSED: _refusing_reader}
+"""Types that a resolved schema has in place of a union, or in one."""

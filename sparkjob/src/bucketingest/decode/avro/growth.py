@@ -32,6 +32,7 @@ _WIDER: Final = {
     ("float", "int"): "double",
 }
 """A column's type and the message's to the one that has all values of both; see `hudi.table.schema_evolution`."""
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MEMBER: Final = re.compile(r"member[0-9]+")
 _MEANINGS: Final = ("logicalType", CONNECT_NAME)
 """Attributes that say what a number counts: of another one it is not only a wider type."""
@@ -80,6 +81,9 @@ def left_out(reader_text: str, writer_text: str) -> tuple[str, ...]:
 
 
 def _left_out(reader: Any, writer: Any, path: str) -> Iterator[str]:
+    if isinstance(writer, list) and len(branches_of(writer)) > 1:
+        for branch in branches_of(writer):
+            yield from _left_out(reader, branch, path)
     one, other = value_of(reader), value_of(writer)
     if one is None or other is None or one["type"] != other["type"]:
         return
@@ -131,6 +135,10 @@ def _of_record(reader: AvroRecord, writer: AvroRecord, above: str, changed: _Cha
 
 
 def _of_type(reader: Any, writer: Any, path: str, changed: _Changed) -> Any:
+    if isinstance(writer, list) and len(branches_of(writer)) > 1:  # each value is of one of them
+        for branch in branches_of(writer):
+            reader = _of_type(reader, branch, path, changed)
+        return reader
     one, other = value_of(reader), value_of(writer)
     if one is None or other is None:
         return reader
@@ -193,17 +201,22 @@ def _is_column(name: str, kind: Any) -> bool:
         (column,) = columns_of(read_reader(json.dumps({"type": "record", "name": "of_one_field", "fields": [field]})))
     except (UnreadableSchema, ValueError):  # the latter for a type inside itself
         return False
-    return not _is_in_no_table(column.type)
+    return not _is_in_no_table(column)
 
 
-def _is_in_no_table(kind: pa.DataType) -> bool:
-    """Whether a time without a zone is in it, or a record that Hudi's readers take for a union: see `arrow_to_avro`."""
+def _is_in_no_table(column: pa.Field) -> bool:
+    """Whether a name of other letters than ASCII's is in it, a time without a zone, or a record that Hudi's readers
+    take for a union: see `arrow_to_avro`.
+    """
+    kind = column.type
     inside = [kind.field(at) for at in range(kind.num_fields)]
+    if _NAME.fullmatch(column.name) is None:
+        return True
     if pa.types.is_timestamp(kind):
         return bool(kind.tz is None)
     if pa.types.is_struct(kind) and inside and all(_MEMBER.fullmatch(each.name) for each in inside):
         return True
-    return any(_is_in_no_table(each.type) for each in inside)
+    return any(map(_is_in_no_table, inside))
 
 
 def _lenient(kind: Any) -> Any:

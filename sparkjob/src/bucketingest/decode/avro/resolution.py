@@ -32,6 +32,10 @@ EXACT: Final = "exact"
 """In a float or double of a reader's schema: a value of another type is the same number, or none. This is no attribute
 of Avro's, either, which rounds.
 """
+EITHER: Final = "either"
+"""A resolved union of several types, whose values are all of the reader's one."""
+REFUSED: Final = "refused"
+"""A branch of it whose values the reader does not take; `why`."""
 SHIFT: Final = "shift"
 """In a resolved decimal: so many more digits behind the point the column has."""
 _SAME_TIMES: Final = [
@@ -53,6 +57,10 @@ class Incompatible(Exception):
         self.why = why
         self.path: list[str] = []
         """Names of the fields around it, innermost first."""
+
+    def within(self) -> str:
+        """The reason, with the field inside if it is one."""
+        return f"has the field {'.'.join(reversed(self.path))} which {self.why}" if self.path else self.why
 
     def __str__(self) -> str:
         return f"field {'.'.join(reversed(self.path))} {self.why}" if self.path else f"the record {self.why}"
@@ -78,12 +86,29 @@ def fields_read(writer: AvroRecord, reader: AvroRecord) -> dict[str, dict[str, A
 def _type(writer: Any, reader: Any, kind: pa.DataType) -> Any:
     nullable, inner = _split(reader)
     if isinstance(writer, list):
-        others = [branch for branch in writer if branch != "null"]
-        if len(others) != 1 or len(writer) > 2:
-            raise Incompatible("is a union of other than null and one type")
-        branches = ["null" if branch == "null" else _value(branch, inner, kind) for branch in writer]
-        return branches if nullable or "null" not in writer else {"type": "required", "branches": branches}
+        return _union(writer, inner, kind, nullable=nullable)
     return _value(writer, inner, kind)
+
+
+def _union(writer: list[Any], reader: dict[str, Any], kind: pa.DataType, *, nullable: bool) -> Any:
+    """Each value is of one branch: of several, some may be what the reader takes and others not."""
+    branches: list[Any] = []
+    refused: list[Incompatible] = []
+    for branch in writer:
+        try:
+            branches.append("null" if branch == "null" else _value(branch, reader, kind))
+        except Incompatible as error:
+            refused.append(error)
+            branches.append({"type": REFUSED, "why": f"it {error.within()}"})
+    others = len(writer) - writer.count("null")
+    if refused and len(refused) == others:
+        raise refused[0]
+    if not others:
+        raise Incompatible("is always null")
+    if others == 1:
+        return branches if nullable or "null" not in writer else {"type": "required", "branches": branches}
+    null = "null" if nullable else {"type": REFUSED, "why": "null, which is no value of this field"}
+    return {"type": EITHER, "branches": [null if branch == "null" else branch for branch in branches]}
 
 
 def _split(avro: Any) -> tuple[bool, dict[str, Any]]:
@@ -222,6 +247,8 @@ def _logical(writer: dict[str, Any], reader: dict[str, Any]) -> dict[str, Any]:
     if "logicalType" not in writer or "logicalType" not in found:  # the type below it is what counts
         return found
     names = {writer["logicalType"], reader["logicalType"]}
+    if "decimal" not in names and writer["type"] not in {"int", "long"}:  # text and bytes count nothing
+        return found
     shift = (reader.get("scale") or 0) - (writer.get("scale") or 0) if names == {"decimal"} else 0
     if (len(names) > 1 and names not in _SAME_TIMES) or not 0 <= shift <= max(reader.get("precision", 1) - 1, 0):
         raise Incompatible(f"is {_shown(writer)}, not {_shown(reader)}")

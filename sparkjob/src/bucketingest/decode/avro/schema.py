@@ -133,12 +133,14 @@ class _Names:
         return schema
 
     def _check_decimal(self, schema: dict[str, Any]) -> None:
-        if schema.get("logicalType") != "decimal" or self._any_type:
+        if schema.get("logicalType") != "decimal":
             return
-        precision, scale = schema.get("precision"), schema.get("scale", 0)
-        if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision:
-            raise UnreadableSchema("has a decimal without a sensible precision and scale")
-        if scale > _SCALE_MAX:
+        precision, scale = schema.get("precision"), schema.get("scale") or 0
+        if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or not precision:
+            if not self._any_type:
+                raise UnreadableSchema("has a decimal without a sensible precision and scale")
+            del schema["logicalType"]  # to Avro it is none then
+        elif scale > _SCALE_MAX and not self._any_type:
             raise UnreadableSchema(f"has a decimal with {scale} digits behind the point, and no column more than 38")
 
     def _definition(self, schema: dict[str, Any], namespace: str) -> dict[str, Any]:
@@ -152,7 +154,7 @@ class _Names:
         elif schema["type"] == "fixed":
             if not schema["size"] > 0:
                 raise UnreadableSchema(f"has the type {name} of no bytes")
-            self._check_decimal(schema)
+            self._check_decimal(found)
         elif not schema["symbols"] or not all(isinstance(each, str) for each in schema["symbols"]):
             raise UnreadableSchema(f"has the enum {name} without symbols, or with one that is no text")
         self._unfinished.discard(full_name)
