@@ -68,7 +68,7 @@ def test_from_kafka_it_compares_what_was_produced_with_what_is_read_back(
 
 
 def test_a_broker_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bucketingest.cli.demo.producer.REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr("bucketingest.cli.demo.orders.REQUEST_SECONDS", 1.0)
     assert call(["demo", "--kafka", "--bootstrap-servers", "127.0.0.1:1", "--directory", str(tmp_path)]) == (
         ExitCode.MISSING_DEPENDENCY
     )

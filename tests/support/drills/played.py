@@ -17,8 +17,9 @@ from bucketingest.exit_codes import ExitCode
 from bucketingest.spec.job_report import LISTED_MAX, ProgressReport, SourceReport, TableReport, TablesReport
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.report.job_report import progress_report
-from bucketingest.stream.report.metrics import JobMetrics, Targets
+from bucketingest.stream.report.metrics import JobMetrics
 from bucketingest.stream.report.progress import Progress
+from bucketingest.stream.report.targets import Targets
 from bucketingest.write.coordinator_api import Commit, MicroBatchOutcome
 from bucketingest.write.rows.write_status import WriteStatus
 from bucketingest_operator.observation import JobState, PodState

@@ -82,8 +82,9 @@ class Job:
         """A board for the run, and the endpoints that show it, if they are wanted. Raises AddressUnusable."""
         from bucketingest.stream.report.board import ProgressBoard
         from bucketingest.stream.report.endpoints import Endpoints
-        from bucketingest.stream.report.metrics import JobMetrics, Targets
+        from bucketingest.stream.report.metrics import JobMetrics
         from bucketingest.stream.report.tables_board import TablesBoard
+        from bucketingest.stream.report.targets import Targets
 
         kind = ProgressBoard if resource.spec.tables is None else TablesBoard
         listen = self.options.listen

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bucketingest_operator.cli.rows import row_of, span
-from bucketingest_operator.cli.top import screen
+from bucketingest_operator.cli.top import row_of, screen, span
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

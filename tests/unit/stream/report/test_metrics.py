@@ -16,8 +16,9 @@ from bucketingest.services.clustering.propose import SmallGroups
 from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import LagReport, TableReport
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream.report.metrics import PARTITIONS_MAX, JobMetrics, Offsets, Targets
+from bucketingest.stream.report.metrics import PARTITIONS_MAX, JobMetrics, Offsets
 from bucketingest.stream.report.progress import Phase, Progress
+from bucketingest.stream.report.targets import Targets
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 LABELS = {"namespace": "shop", "name": "orders", "pipeline": "shop/orders"}

@@ -14,8 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bucketingest.cli.demo.orders import compare
-from bucketingest.cli.demo.producer import BrokerUnavailable, OrderProducer
+from bucketingest.cli.demo.orders import BrokerUnavailable, OrderProducer, compare
 from bucketingest.cli.demo.resources import RATE_KEYS, kafka_yaml, rate_yaml
 from bucketingest.cli.errors import CommandError, MissingDependency, WrongResult
 from bucketingest.cli.inspection.command import inspected

@@ -40,17 +40,16 @@ def termination_path(chosen: Path | None) -> Path | None:
     return DEFAULT_PATH if DEFAULT_PATH.is_file() and os.access(DEFAULT_PATH, os.W_OK) else None
 
 
-def encode_report(report: TerminationReport, size_max: int = SIZE_MAX) -> bytes:
-    """The report as JSON in UTF-8 of at most `size_max` bytes: the message is cut to fit. Pure.
-
-    Holds for every content from a `size_max` of 2048 on: other fields are cut to 200 characters first.
+def encode_report(report: TerminationReport) -> bytes:
+    """The report as JSON in UTF-8 of at most `SIZE_MAX` bytes: the message is cut to fit, other fields to 200
+    characters first. Pure.
     """
     document = report.model_dump(mode="json", by_alias=True, exclude_none=True)
     fields = {name: _cut(value, _FIELD_MAX) if name != "message" else value for name, value in document.items()}
     message = str(fields["message"])
-    while len(encoded := _encode({**fields, "message": message})) > size_max and message:
+    while len(encoded := _encode({**fields, "message": message})) > SIZE_MAX and message:
         # A character takes up to six bytes; the last cuts go one by one.
-        excess = len(encoded) - size_max
+        excess = len(encoded) - SIZE_MAX
         message = _cut(message, max(0, len(message) - max(1, excess // 6)))
     return encoded
 

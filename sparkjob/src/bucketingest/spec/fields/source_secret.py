@@ -23,11 +23,11 @@ _FIELD: Final = "spec.source.kafka.secretRef"
 _FIELD_OF_KEYS: Final = "spec.source.kafka.optionsFrom"
 
 
-def source_options(kafka: KafkaSource, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def source_options(kafka: KafkaSource) -> dict[str, str]:
     """All options of the source: the resource's, those of its Secrets, and what is so unless they say otherwise. Raises
     SpecError, as `secret_options`.
     """
-    given: dict[str, str] = {**kafka.options, **secret_options(kafka, environment)}
+    given: dict[str, str] = {**kafka.options, **secret_options(kafka)}
     if not any(name.lower() == ISOLATION for name in given):
         given[ISOLATION] = "read_committed"
     return given

@@ -64,7 +64,7 @@ def load_text(text: str, source: str = "", on_unknown: OnUnknown | None = None) 
     raise SpecError(sorted(problems, key=lambda problem: problem.line or 0), source)
 
 
-def parse_object(content: Mapping[str, Any], source: str = "", on_unknown: OnUnknown | None = None) -> BucketIngest:
+def parse_object(content: Mapping[str, Any], on_unknown: OnUnknown | None = None) -> BucketIngest:
     """The BucketIngest of an object as the Kubernetes API returns it; status and server-set metadata are left out.
     Raises SpecError, with problems that have no lines.
     """
@@ -72,7 +72,7 @@ def parse_object(content: Mapping[str, Any], source: str = "", on_unknown: OnUnk
         return BucketIngest.from_document(_known(dict(content), on_unknown))
     except ValidationError as error:
         found = problems_of(error, inlined_schema(BucketIngest))
-        raise SpecError([problem for _, problem in found], source) from None
+        raise SpecError([problem for _, problem in found], "") from None
 
 
 def _known(content: dict[str, Any], on_unknown: OnUnknown | None) -> dict[str, Any]:

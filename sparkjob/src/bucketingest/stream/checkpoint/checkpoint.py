@@ -68,7 +68,6 @@ class _Plan:
     files: dict[str, bytes]
     rebuilt: str | None = None
     """Why the verdict is `rebuilt`; None: a former checkpoint had the position too."""
-    note: str | None = None
 
 
 def prepare_checkpoint(
@@ -143,23 +142,16 @@ def _plan(
     if source == "kafka":
         files = _query(str(uuid.uuid4()), position, replay)
         return _Plan(files, None if position is None else _missing(root, former, position))
-    state: SourceState = found_rate(root, former, position, replay)
-    replay = replay if state.has_replay else None
-    if position is None and replay is None:
-        return _Plan({}, note=state.note)
-    query_id = (position or replay).query_id  # type: ignore[union-attr] # one of them is there
-    return _Plan(_query(query_id, position, replay) | _source_files(state), state.rebuilt, state.note)
+    wanted = position or replay
+    assert wanted is not None, "one of them is there"
+    began, rebuilt = _began(root, former, position, replay)
+    return _Plan(_query(wanted.query_id, position, replay) | began, rebuilt)
 
 
 def _new_rate(root: Storage) -> _Plan:
     """Spark's own first micro-batch of generated rows has none, from second 0 to second 0: it counts as committed."""
     position = SourceRange("checkpoint", None, "0", str(uuid.uuid4()), 0)
-    state = found_rate(root, (), position, None)
-    return _Plan(_query(position.query_id, position, None) | _source_files(state))
-
-
-def _source_files(state: SourceState) -> dict[str, bytes]:
-    return {f"{SOURCE}/{name}": content for name, content in state.files.items()}
+    return _Plan(_query(position.query_id, position, None) | _began(root, (), position, None)[0])
 
 
 def _query(query_id: str, position: SourceRange | None, replay: SourceRange | None) -> dict[str, bytes]:
@@ -196,29 +188,18 @@ def _verdict(start: Start, plan: _Plan) -> tuple[str, str]:
     if plan.rebuilt is not None and start.verdict is not StartVerdict.REWOUND:
         verdict = REBUILT
     rebuilt = None if plan.rebuilt is None else f"the checkpoint was made from the table: {plan.rebuilt}"
-    return verdict, "; ".join(filter(None, [start.reason, rebuilt, plan.note]))
+    return verdict, "; ".join(filter(None, [start.reason, rebuilt]))
 
 
-_START: Final = "0"
-"""Generated rows: the file in the source's folder with the time at which they started."""
+_START: Final = f"{SOURCE}/0"
+"""Generated rows: the source's file with the time at which they started."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceState:
-    """Files for the source's folder."""
-
-    files: dict[str, bytes]
-    has_replay: bool
-    """Whether the unfinished micro-batch can run again as it was."""
-    rebuilt: str | None = None
-    """What was wrong with the newest former checkpoint; None: nothing."""
-    note: str | None = None
-
-
-def found_rate(
+def _began(
     root: Storage, former: Iterable[str], position: SourceRange | None, replay: SourceRange | None
-) -> SourceState:
-    """When generated rows started: Spark counts their timestamps and their number from that time.
+) -> tuple[dict[str, bytes], str | None]:
+    """When generated rows started, as a file: Spark counts their timestamps and their number from that time. And what
+    was wrong with the newest former checkpoint; None: nothing.
 
     Without any former checkpoint rows continue with the next value, and with timestamps that fit it.
     """
@@ -227,17 +208,16 @@ def found_rate(
     for directory in former:
         start = _start(root, directory)
         if start is not None and query_id_of(root, directory) == (None if wanted is None else wanted.query_id):
-            return SourceState({_START: _start_text(start)}, has_replay=replay is not None, rebuilt=wrong)
+            return {_START: _start_text(start)}, wrong
         wrong = wrong or f"{in_directory(directory, SOURCE)} does not say when rows started, or is of another query"
     seconds = max((json.loads(each.end) for each in (position, replay) if each is not None), default=0)
     start = int((time.time() - seconds) * 1000)
-    wrong = wrong or "no former checkpoint is left"
-    return SourceState({_START: _start_text(start)}, has_replay=replay is not None, rebuilt=wrong)
+    return {_START: _start_text(start)}, wrong or "no former checkpoint is left"
 
 
 def _start(root: Storage, directory: str) -> int | None:
     try:
-        text = root.get(in_directory(directory, f"{SOURCE}/{_START}")).decode(errors="replace")
+        text = root.get(in_directory(directory, _START)).decode(errors="replace")
         version, _, start = text.partition("\n")
         value = parse_json(start)
     except (NotFound, UnknownForm):

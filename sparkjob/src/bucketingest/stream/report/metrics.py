@@ -16,8 +16,8 @@ from bucketingest.index.state.summary import StateSummary
 from bucketingest.services.compaction.propose import LogBacklog
 from bucketingest.services.state import ServicesState
 from bucketingest.spec.job_report import FilesReport, SourceReport, TableReport, TablesReport
-from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.report.progress import Phase, Progress
+from bucketingest.stream.report.targets import LIMITS, Targets
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 LABELS: Final = ("namespace", "name", "pipeline")
@@ -97,7 +97,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ("source_answers", "1 if Kafka answered the last look, else 0.", _of_source(lambda source: source.answers)),
     (
         "source_unanswered_seconds",
-        "Since the first of the looks that Kafka did not answer; 0 while it does.",
+        "Since the first look that Kafka did not answer; 0 while it does.",
         _of_source(lambda source: source.unanswered_seconds),
     ),
     (
@@ -133,39 +133,27 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ("log_files", "Log files that no compaction has merged, as of the last look.", lambda now: _backlog(now).log_files),
     ("log_bytes", "Their bytes.", lambda now: _backlog(now).size),
     ("small_groups", "Small file groups that may be merged, as of the last look.", _small_groups),
-    (
-        "oldest_log_seconds",
-        "Age of the oldest of them, whose rows base files lack; 0 without one.",
-        lambda now: now.oldest_log_age or 0.0,
-    ),
-    (
-        "compaction_seconds",
-        "Age of the pending compaction; 0 without one.",
-        lambda now: now.compacting_for or 0.0,
-    ),
+    ("oldest_log_seconds", "Age of the oldest of them; 0 without one.", lambda now: now.oldest_log_age or 0.0),
+    ("compaction_seconds", "Age of the pending compaction; 0 without one.", lambda now: now.compacting_for or 0.0),
     (
         "clean_pinned_seconds",
-        "For how long something has kept cleans from going on; 0 if nothing does.",
+        "For how long something has held cleans; 0: nothing does.",
         lambda now: _services(now).pinned_for("clean"),
     ),
     (
         "archive_pinned_seconds",
-        "For how long something has kept the archive from going on; 0 if nothing does.",
+        "For how long something has held the archive; 0: nothing does.",
         lambda now: _services(now).pinned_for("archive"),
     ),
-    (
-        "damaged_files",
-        "Data files that commits name and that are gone or too short.",
-        lambda now: len(_services(now).damage),
-    ),
+    ("damaged_files", "Data files that commits name, gone or too short.", lambda now: len(_services(now).damage)),
     (
         "changed_files",
-        "Files that were changed after they were read, and are not read again, as of the last listing.",
+        "Files that changed after they were read, as of the last listing.",
         _of_files(lambda files: files.changed_files),
     ),
     (
         "unknown_columns",
-        "Columns of files that the schema does not have, since the start of the process.",
+        "Columns of files that the schema lacks, since the start.",
         _of_files(lambda files: files.unknown_columns),
     ),
     (
@@ -190,7 +178,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Progress], float | None]], ...]] 
     ("state_file_groups", "File groups whose keys are in it.", _of_state(lambda _, state: state.file_groups)),
     (
         "state_unloaded_partitions",
-        "Partitions whose keys are loaded when a row of them comes.",
+        "Partitions whose keys no row has needed.",
         _of_state(lambda _, state: state.unloaded_partitions),
     ),
     (
@@ -222,59 +210,6 @@ _OF_TABLE: Final[
     ("table_rows", "Rows received, as rows.", CounterMetricFamily, lambda each: each.rows),
     ("table_commits", "Instants completed.", CounterMetricFamily, lambda each: each.commits),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """The limits that the resource sets, with which a job's figures are compared. Times in seconds."""
-
-    commit_latency: float = 60.0
-    commit_lag_limit: float = 300.0
-    inflight_age_limit: float = 600.0
-    buffer_bytes_limit: int = 256 * 1024**2
-    buckets: int = 1
-    """0: the table has none."""
-    log_age_limit: float | None = None
-    """None: the job does not compact the table."""
-    read_optimized_limit: float | None = None
-    """None: nothing is promised to readers of base files."""
-    checkpoint_stays: bool = True
-    """False: a missing checkpoint at the next start is expected: it is on the driver's disk, the table is not."""
-
-    @classmethod
-    def of(cls, resource: BucketIngest) -> Targets:
-        """The limits of a resource."""
-        spec = resource.spec
-        return cls(
-            commit_latency=spec.slo.commit_latency.total_seconds(),
-            commit_lag_limit=spec.health.max_commit_lag.total_seconds(),
-            inflight_age_limit=spec.health.max_inflight_age.total_seconds(),
-            buffer_bytes_limit=spec.table.memory_per_task,
-            buckets=spec.table.index.buckets if spec.table.index.type == "bucket" else 0,
-            log_age_limit=spec.services.compaction.log_age.total_seconds() if spec.services.run else None,
-            read_optimized_limit=None
-            if (promise := spec.slo.read_optimized_freshness) is None
-            else promise.total_seconds(),
-            checkpoint_stays=_is_local(resource.checkpoint_path) == _is_local(spec.table.path),
-        )
-
-
-_LIMITS: Final[tuple[tuple[str, str, Callable[[Targets], float | None]], ...]] = (
-    ("log_age_limit_seconds", "services.compaction.logAge of the resource.", lambda wanted: wanted.log_age_limit),
-    (
-        "read_optimized_limit_seconds",
-        "slo.readOptimizedFreshness of the resource.",
-        lambda wanted: wanted.read_optimized_limit,
-    ),
-    ("commit_lag_limit_seconds", "health.maxCommitLag of the resource.", lambda wanted: wanted.commit_lag_limit),
-    ("inflight_age_limit_seconds", "health.maxInflightAge of the resource.", lambda wanted: wanted.inflight_age_limit),
-    ("buffer_limit_bytes", "table.memoryPerTask of the resource.", lambda wanted: wanted.buffer_bytes_limit),
-    ("checkpoint_stays", "0 if Spark's checkpoint is deleted with the driver.", lambda wanted: wanted.checkpoint_stays),
-)
-
-
-def _is_local(path: str) -> bool:
-    return "://" not in path or path.startswith("file:")
 
 
 class JobMetrics:
@@ -318,9 +253,7 @@ class JobMetrics:
         tables: Callable[[], Sequence[TableReport]] = tuple,
     ) -> None:
         """Read everything else from here at each scrape. `offsets`: see `ProgressBoard.offsets`; `tables`: of many."""
-        board = _BoardCollector(
-            snapshot, offsets, tables, labels=self._labels, version=self._version, targets=self._targets
-        )
+        board = _BoardCollector(snapshot, offsets, tables, self._labels, self._version, self._targets)
         self._registry.register(board)
 
     def batch_took(self, seconds: float) -> None:
@@ -339,46 +272,37 @@ class JobMetrics:
         return generate_latest(self._registry)
 
 
+@dataclass(frozen=True)
 class _BoardCollector(Collector):
-    def __init__(
-        self,
-        snapshot: Callable[[], Progress],
-        offsets: Callable[[], Offsets],
-        tables: Callable[[], Sequence[TableReport]],
-        *,
-        labels: tuple[str, str, str],
-        version: str,
-        targets: Targets,
-    ) -> None:
-        self._snapshot = snapshot
-        self._offsets = offsets
-        self._tables = tables
-        self._labels = labels
-        self._version = version
-        self._targets = targets
+    snapshot: Callable[[], Progress]
+    offsets: Callable[[], Offsets]
+    tables: Callable[[], Sequence[TableReport]]
+    labels: tuple[str, str, str]
+    version: str
+    targets: Targets
 
     def collect(self) -> Iterator[Metric]:
         """Every family, from one moment of the board."""
-        now = self._snapshot()
+        now = self.snapshot()
         yield from self._job_metrics(now)
-        for name, text, limit in _LIMITS:
-            yield self._gauge(name, text, limit(self._targets))
+        for name, text, limit in LIMITS:
+            yield self._gauge(name, text, limit(self.targets))
         yield from self._bucket_metrics(now)
         yield from self._partition_metrics()
         yield from self._table_metrics()
 
     def _job_metrics(self, now: Progress) -> Iterator[Metric]:
         build = InfoMetricFamily("bucketingest_job", "The job: version, verdict of its start.", labels=LABELS)
-        build.add_metric(self._labels, {"version": self._version, "verdict": now.verdict or ""})
+        build.add_metric(self.labels, {"version": self.version, "verdict": now.verdict or ""})
         yield build
         phases = GaugeMetricFamily("bucketingest_phase", "1 for the phase the job is in.", labels=(*LABELS, "phase"))
         for phase in Phase:
-            phases.add_metric((*self._labels, phase.value), float(phase is now.phase))
+            phases.add_metric((*self.labels, phase.value), float(phase is now.phase))
         yield phases
         for name, text, total in _TOTALS:
             counter = CounterMetricFamily(f"bucketingest_{name}", text, labels=LABELS)
             if (value := total(now)) is not None:
-                counter.add_metric(self._labels, value)
+                counter.add_metric(self.labels, value)
             yield counter
         for name, text, gauge in _GAUGES:
             yield self._gauge(name, text, gauge(now))
@@ -387,11 +311,11 @@ class _BoardCollector(Collector):
         rows = CounterMetricFamily(
             "bucketingest_bucket_rows", "Rows of a bucket: those with the most rows have a series.", labels=_BUCKET
         )
-        for bucket, count in now.busiest if self._targets.buckets else ():
-            rows.add_metric((*self._labels, str(bucket)), count)
+        for bucket, count in now.busiest if self.targets.buckets else ():
+            rows.add_metric((*self.labels, str(bucket)), count)
         yield rows
-        skew = now.busiest[0][1] * self._targets.buckets / now.bucket_rows if now.bucket_rows else None
-        skew = skew if self._targets.buckets else None
+        skew = now.busiest[0][1] * self.targets.buckets / now.bucket_rows if now.bucket_rows else None
+        skew = skew if self.targets.buckets else None
         yield self._gauge("bucket_skew_ratio", "Rows of the busiest bucket by the mean of all buckets.", skew)
 
     def _partition_metrics(self) -> Iterator[Metric]:
@@ -401,25 +325,25 @@ class _BoardCollector(Collector):
         end = GaugeMetricFamily(
             "bucketingest_end_offset", "Kafka: end of the partition as Spark last saw it.", labels=_PARTITION
         )
-        for (topic, partition), (done, last) in _by_partition_or_topic(self._offsets()).items():
-            committed.add_metric((*self._labels, topic, partition), done)
-            end.add_metric((*self._labels, topic, partition), last)
+        for (topic, partition), (done, last) in _by_partition_or_topic(self.offsets()).items():
+            committed.add_metric((*self.labels, topic, partition), done)
+            end.add_metric((*self.labels, topic, partition), last)
         yield committed
         yield end
 
     def _table_metrics(self) -> Iterator[Metric]:
-        tables = self._tables()
+        tables = self.tables()
         for name, text, kind, figure in _OF_TABLE:
             family = kind(f"bucketingest_{name}", text, labels=(*LABELS, "topic"))
             for each in tables:
                 if (value := figure(each)) is not None:
-                    family.add_metric((*self._labels, each.topic), value)
+                    family.add_metric((*self.labels, each.topic), value)
             yield family
 
     def _gauge(self, name: str, text: str, value: float | None) -> Metric:
         gauge = GaugeMetricFamily(f"bucketingest_{name}", text, labels=LABELS)
         if value is not None:
-            gauge.add_metric(self._labels, value)
+            gauge.add_metric(self.labels, value)
         return gauge
 
 
