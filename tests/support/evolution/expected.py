@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +32,6 @@ _READ_AS: Final = {
     "bytes": {"string"},
 }
 _STORED: Final = {("int", "long"), ("int", "double"), ("float", "double"), ("decimal", "finer")}
-_DIGITS: Final = {"float": 24, "double": 53}
 
 
 def kinds_of(version: Sequence[Field]) -> Kinds:
@@ -186,11 +186,9 @@ class Expected:
             return _ROUNDED
         if self.format == "json" and wanted == "double":  # JSON's numbers have no kinds
             return float(value)
-        if kind in {"int", "long"} and wanted in _DIGITS:
-            odd = abs(value)
-            while odd and not odd % 2:
-                odd //= 2
-            return _ROUNDED if odd.bit_length() > _DIGITS[wanted] else float(value)
+        if kind in {"int", "long"} and wanted in {"float", "double"}:
+            shown = Decimal(str(np.float32(value))) if wanted == "float" else float(value)  # by its text when widened
+            return float(value) if shown == value else _ROUNDED
         return value
 
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketingest.avro.conversion import SURE, kept
 from bucketingest.avro.cursors import Bools, Cursors, Mask, Places, both
 from bucketingest.avro.items import in_order, read_items
 
@@ -242,10 +243,11 @@ def _numbers(cursors: Cursors, avro: Any, kind: pa.DataType, present: Mask) -> p
     if pa.types.is_floating(kind):
         floats = numbers.astype(kind.to_pandas_dtype())
         if "exact" in avro:
-            with np.errstate(invalid="ignore"):  # the largest longs
-                rounded = both(floats.astype(np.int64) != numbers, present)
-            if (rounded := rounded | both(numbers == np.iinfo(np.int64).max, present)).any():
-                cursors.refuse(rounded, "a whole number has more digits than its column")
+            large = both((numbers > SURE[kind]) | (numbers < -SURE[kind]), present)
+            for at in np.flatnonzero(large).tolist():
+                large[at] = kept(int(numbers[at]), kind) != numbers[at]
+            if large.any():
+                cursors.refuse(large, "a whole number has more digits than its column")
         return pa.array(floats, mask=_absent(present))
     if kind.bit_width < 64:
         return pa.array(numbers.astype(np.int32), mask=_absent(present)).view(kind)

@@ -10,13 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Cast = Callable[[pa.Array, pa.DataType], pa.Array]
-_DIGITS: Final = {32: 24, 64: 53}
-"""Of a floating type's bits, those of whole numbers."""
+SURE: Final = {pa.float32(): 1 << 24, pa.float64(): 1 << 53}
+"""All whole numbers up to it are kept."""
 
 
 def plain(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """As Arrow does it."""
     return array.cast(wanted)
+
+
+def kept(number: int, kind: pa.DataType) -> int:
+    """The whole number that a column of a floating type shows, also after it was widened: readers widen a FLOAT by its
+    shortest text, so that 2^60 would become 1152921500000000000.
+    """
+    return int(float(number)) if pa.types.is_float64(kind) else int(float(str(np.float32(number))))
 
 
 def exact(array: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -26,14 +33,14 @@ def exact(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_float32(array.type) and pa.types.is_float64(wanted):
         return array.cast(pa.string()).cast(wanted)
     if pa.types.is_integer(array.type) and pa.types.is_floating(wanted):
-        sure = 1 << _DIGITS[wanted.bit_width]
+        sure = SURE[wanted]
         if pa.types.is_signed_integer(array.type):
             is_large = pc.or_(pc.greater(array, sure), pc.less(array, -sure))
         else:
             is_large = pc.greater(array, pa.scalar(sure, pa.uint64()))
         large = array.filter(is_large)
         for value in large.to_pylist():
-            if int(pa.scalar(float(value), wanted).as_py()) != value:
+            if kept(value, wanted) != value:
                 kind = "double" if pa.types.is_float64(wanted) else "float"
                 raise pa.ArrowInvalid(f"{value} has more digits than a {kind} keeps")
         return array.cast(wanted, safe=False)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from bucketingest.avro.conversion import exact
 from bucketingest.decode.avro.column_types import columns_of
 from bucketingest.decode.avro.exact import ExactDecoder
 from bucketingest.decode.avro.growth import grown, left_out, lenient
@@ -412,12 +415,32 @@ def test_an_integer_of_more_digits_than_the_column_has_is_a_dead_letter_and_no_o
         {"v": most + 1, "l": []},
         {"v": 0, "l": [1, -most - 1]},
         {"v": 2**63 - 1, "l": []},
+        {"v": 2 * most, "l": [-most * 5]},
     ]
     decoded = decode(decoder(reader, {1: writer}), *(encoded(writer, row) for row in rows))
-    assert decoded.rows.to_pylist() == [{"v": float(most), "l": [-float(most)]}]
+    assert decoded.rows.to_pylist() == [
+        {"v": float(most), "l": [-float(most)]},
+        {"v": 2.0 * most, "l": [-5.0 * most]},
+    ]
     assert [each.number for each in decoded.refused] == [1, 2, 3]
     number = most + 1
     assert decoded.refused[0].why.endswith(f"field v, byte 6: {number} has more digits than a {wide} keeps")
+
+
+def test_a_float_column_takes_no_integer_that_is_another_one_by_its_text() -> None:
+    """2^60 is a float; where readers widen the column they do so by its text, and show 1152921500000000000."""
+    writer, wider = (json.loads(record({"name": "v", "type": kind})) for kind in ("long", "float"))
+    numbers = (2**60, -(2**30), 5_000_000_000, 1 << 25)
+    decoded = decode(
+        decoder(json.loads(lenient(json.dumps(wider))), {1: writer}),
+        *(encoded(writer, {"v": each}) for each in numbers),
+    )
+    assert decoded.rows.column("v").to_pylist() == [5e9, float(1 << 25)]
+    assert [each.number for each in decoded.refused] == [0, 1]
+    for number, column in product(numbers, (pa.float32(), pa.float64())):
+        fits = column == pa.float64() or number in {5_000_000_000, 1 << 25}
+        with nullcontext() if fits else pytest.raises(pa.ArrowInvalid, match="more digits than a float keeps"):
+            exact(pa.array([number]), column)
 
 
 def test_a_column_that_became_a_double_takes_no_long_of_more_digits() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from bucketingest.avro.conversion import kept
 from bucketingest.decode.avro.column_types import branches_of, member
 from bucketingest.decode.avro.resolution import EITHER, EXACT, REFUSED, SHIFT
 from bucketingest.decode.avro.schema import AvroRecord
@@ -94,11 +95,10 @@ def _number_reader(name: str, avro: Any, kind: pa.DataType) -> Reader:
 
 def _whole_reader(name: str, kind: pa.DataType) -> Reader:
     """Of an int or long that is to be a float or double, and the same number."""
-    floating = kind.to_pandas_dtype()
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         number, end = _READERS[name](data, at)
-        if int(floating(number)) != number:
+        if kept(number, kind) != number:
             raise Undecodable(at, f"{number} has more digits than a {kind} keeps")
         return float(number), end
 
