@@ -249,8 +249,10 @@ def _logical(writer: dict[str, Any], reader: dict[str, Any]) -> dict[str, Any]:
     names = {writer["logicalType"], reader["logicalType"]}
     if "decimal" not in names and writer["type"] not in {"int", "long"}:  # text and bytes count nothing
         return found
-    shift = (reader.get("scale") or 0) - (writer.get("scale") or 0) if names == {"decimal"} else 0
-    if (len(names) > 1 and names not in _SAME_TIMES) or not 0 <= shift <= max(reader.get("precision", 1) - 1, 0):
+    shift, most = 0, 0
+    if names == {"decimal"}:
+        shift, most = (reader.get("scale") or 0) - (writer.get("scale") or 0), reader["precision"] - 1
+    if (len(names) > 1 and names not in _SAME_TIMES) or not 0 <= shift <= most:
         raise Incompatible(f"is {_shown(writer)}, not {_shown(reader)}")
     return {**found, "logicalType": writer["logicalType"], **({SHIFT: shift} if shift else {})}
 

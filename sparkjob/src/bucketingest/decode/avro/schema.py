@@ -17,6 +17,8 @@ AvroRecord = dict[str, Any]
 
 _PRIMITIVES: Final = frozenset(["boolean", "int", "long", "float", "double", "string", "bytes"])
 _COMPLEX: Final = frozenset(["record", "enum", "fixed", "array", "map"])
+_TEXTS: Final = ("logicalType", "connect.name")
+"""Attributes that say what a type means."""
 _NULLS: Final = ("null", {"type": "null"})
 _SCALE_MAX: Final = 38
 _LEVELS_MAX: Final = 100
@@ -113,6 +115,9 @@ class _Names:
             return {"type": schema} if known else self._named(schema, namespace)
         if isinstance(schema, list):
             return self._union(schema, namespace)
+        for key in _TEXTS:
+            if not isinstance(schema.get(key, ""), str):
+                del schema[key]  # to Avro it says nothing then
         kind = schema["type"]
         if kind == "null":
             if self._any_type:
@@ -135,7 +140,7 @@ class _Names:
     def _check_decimal(self, schema: dict[str, Any]) -> None:
         if schema.get("logicalType") != "decimal":
             return
-        precision, scale = schema.get("precision"), schema.get("scale") or 0
+        precision, scale = schema.get("precision"), schema.get("scale", 0)
         if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or not precision:
             if not self._any_type:
                 raise UnreadableSchema("has a decimal without a sensible precision and scale")
@@ -144,7 +149,7 @@ class _Names:
             raise UnreadableSchema(f"has a decimal with {scale} digits behind the point, and no column more than 38")
 
     def _definition(self, schema: dict[str, Any], namespace: str) -> dict[str, Any]:
-        space, _, name = schema["name"].rpartition(".")
+        space, _, name = _text(schema["name"]).rpartition(".")
         space = _text(space or schema.get("namespace", namespace) or "")
         full_name = f"{space}.{name}" if space else name
         found = self._known[full_name] = _with_aliases(dict(schema))
@@ -152,10 +157,10 @@ class _Names:
         if schema["type"] == "record":
             found["fields"] = self._fields(schema["fields"], space)
         elif schema["type"] == "fixed":
-            if not schema["size"] > 0:
-                raise UnreadableSchema(f"has the type {name} of no bytes")
+            if not 0 < schema["size"] < 2**31:
+                raise UnreadableSchema(f"has the type {name} of {schema['size'] or 'no'} bytes")
             self._check_decimal(found)
-        elif not schema["symbols"] or not all(isinstance(each, str) for each in schema["symbols"]):
+        elif not schema["symbols"] or not all(map(_is_text, schema["symbols"])):
             raise UnreadableSchema(f"has the enum {name} without symbols, or with one that is no text")
         self._unfinished.discard(full_name)
         return found
@@ -203,9 +208,14 @@ class _Names:
 
 
 def _text(name: Any) -> str:
-    if not isinstance(name, str):
+    if not _is_text(name):
         raise UnreadableSchema(f"has {name!r} in the place of a name")
-    return name
+    return str(name)
+
+
+def _is_text(given: Any) -> bool:
+    """Half a surrogate, which JSON may have, is none."""
+    return isinstance(given, str) and given == given.encode(errors="ignore").decode()
 
 
 def _with_aliases(named: dict[str, Any]) -> dict[str, Any]:

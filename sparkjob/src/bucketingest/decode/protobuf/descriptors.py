@@ -50,7 +50,8 @@ def descriptor_of(text: str, name: str | None) -> Any:
     try:
         return pool.FindMessageTypeByName(name)
     except KeyError as error:
-        known = sorted(f"{each.package}.{one.name}".lstrip(".") for each in files for one in each.message_type)
+        # The last file is the schema's own, and the others are what it imports.
+        known = [f"{each.package}.{one.name}".lstrip(".") for each in files[::-1] for one in each.message_type]
         raise UnreadableDescriptors(f"has no message {name}, but {', '.join(known[:10]) or 'none'}") from error
 
 
