@@ -66,7 +66,6 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
         "actions": [_encode(action) for action in plan.actions],
         "status": plan.status.to_document(),
         "lookAgainSeconds": plan.look_again.total_seconds(),
-        "lookLive": plan.look_live,
     }
 
 

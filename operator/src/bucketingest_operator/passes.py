@@ -88,7 +88,6 @@ class Memory:
     """What is kept about a resource from one pass to the next. All of it may be lost."""
 
     talk: Talk | None = None
-    look_live: bool = False
     failures: int = 0
     refusals: Refusals | None = None
     counts: Counts = field(default_factory=Counts)
@@ -246,21 +245,16 @@ class Passes:
 
     async def _look_decide_act(self, resource: Resource, memory: Memory) -> float:
         """One pass. Returns the seconds until the next."""
-        live = memory.look_live
-        over = self._is_terminating(resource.namespace)
-        seen, memory.talk = await self._observer.observe(resource, memory.talk, live=live, namespace_terminating=over)
+        seen, plan = await self._decide(resource, memory, live=False)
+        if plan.look_live:
+            seen, plan = await self._decide(resource, memory, live=True)
+        # Nothing is awaited from the decision to the note: so two passes cannot take the same turn.
+        self.budget.note(seen, plan)
+        self._log(seen, plan)
         talk = memory.talk
         if talk is not None and talk.report is not None and talk.silent_since is None:
             young = any(pod.created_at >= self._began for pod in seen.drivers if pod.can_run)
             memory.counts.note_report(talk.pod, talk.report, resource.status, from_its_start=young)
-        assert self.actor is not None, "passes started before `actor` was set"
-        # Nothing is awaited from here to the note: so two passes cannot take the same turn.
-        refusal, kept = self._refusal(resource, memory), self.actor.upgrade_kept
-        refused, full = tuple(memory.refused_jobs.values()), self.budget.full(resource)
-        seen = replace(seen, refusals=refused, upgrade_kept=kept, restarts_full=full, creation_refusal=refusal)
-        plan = reconcile(seen)
-        self.budget.note(seen, plan)
-        self._log(seen, plan)
 
         def wrote(action: Action, body: Object) -> None:
             self._inventory.take(body, quiet=True)
@@ -270,6 +264,7 @@ class Passes:
                 memory.wrote = None if is_whole else (body["metadata"]["resourceVersion"], action.status)
                 memory.counts.note_status(resource.status, plan.status)
 
+        assert self.actor is not None, "passes started before `actor` was set"
         try:
             with self._inventory.holding(resource.uid):
                 await self.actor.act(resource, memory.without_repeats(resource.version, plan.actions), wrote)
@@ -281,11 +276,21 @@ class Passes:
             memory.refusals = None
         if any(isinstance(action, AddFinalizer) for action in plan.actions):
             return 0
-        memory.look_live = plan.look_live
-        if plan.look_live and not live:
-            return 0
         # Passes that started together should not stay together.
         return plan.look_again.total_seconds() * random.uniform(0.8, 1)  # noqa: S311
+
+    async def _decide(self, resource: Resource, memory: Memory, *, live: bool) -> tuple[Observation, Plan]:
+        """What is seen, in the copies or live, and what to do about it."""
+        over = self._is_terminating(resource.namespace)
+        seen, memory.talk = await self._observer.observe(resource, memory.talk, live=live, namespace_terminating=over)
+        seen = replace(
+            seen,
+            refusals=tuple(memory.refused_jobs.values()),
+            upgrade_kept=self.actor is None or self.actor.upgrade_kept,
+            restarts_full=self.budget.full(resource),
+            creation_refusal=self._refusal(resource, memory),
+        )
+        return seen, reconcile(seen)
 
     def _refusal(self, resource: Resource, memory: Memory) -> CreationRefusal | None:
         """What the API server refused, for a decision about what is wanted now."""
@@ -300,7 +305,6 @@ class Passes:
         times = before.times + 1 if before is not None and before.about == wish else 1
         wait = min(REFUSED_CAP, REFUSED_SECONDS * 2 ** min(times - 1, 10)) * random.uniform(0.8, 1.2)  # noqa: S311
         memory.refusals = Refusals(wish, error.sentence, times, self._clock.time() + wait)
-        memory.look_live = True
         who = {"namespace": resource.namespace, "resource": resource.name}
         log.warning("a creation was refused", extra={**who, "error": str(error), "retry_seconds": round(wait)})
 

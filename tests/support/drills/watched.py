@@ -85,7 +85,7 @@ class WatchedPipeline(ABC):
             self.cluster.apply(plan)
             if any(isinstance(each, StatusWrite) for each in plan.actions):
                 self.memory.counts.note_status(before, self.cluster.resource.status)
-            if not plan.look_live:
+            if not plan.actions:
                 return
 
     def _talk(self) -> None:

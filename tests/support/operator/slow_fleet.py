@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -71,6 +71,8 @@ class SlowFleet:
     restarts_max: int
     down: set[str] = field(default_factory=set)
     down_max: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+    """Of the operator since the restarts were asked for, by verb and kind."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -80,40 +82,40 @@ class SlowFleet:
 
     # ------------------------------------------------------------------------------------------ the operator's view
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
-        async with self._call():
+        async with self._call("get", kind):
             return self._find(kind, namespace, name)
 
     async def pages(self, kind: Kind, namespace: str | None, labels: str = "") -> AsyncIterator[tuple[Objects, str]]:
         yield await self.list(kind, namespace, labels)
 
     async def list(self, kind: Kind, namespace: str | None, labels: str = "") -> tuple[Objects, str]:
-        async with self._call():
+        async with self._call("list", kind):
             return self._select(kind, namespace, labels), str(self._version)
 
     async def create(self, kind: Kind, namespace: str, content: Object) -> Object:
-        async with self._call():
+        async with self._call("create", kind):
             key = namespace, content["metadata"]["name"]
             if key in self._objects[kind.plural]:
                 raise AlreadyExists("there", code=409)
             return self._put(kind, key, content, "ADDED")
 
     async def apply(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
-        async with self._call():
+        async with self._call("apply", kind):
             return self._put(kind, (namespace, name), content, "MODIFIED")
 
     async def replace(self, kind: Kind, namespace: str, name: str, content: Object, part: str) -> Object:
-        async with self._call():
+        async with self._call("replace", kind):
             found = self._find(kind, namespace, name)
             if found["metadata"]["resourceVersion"] != content["metadata"]["resourceVersion"]:
                 raise Conflict("changed", code=409)
             return self._put(kind, (namespace, name), {**found, part: content[part]}, "MODIFIED")
 
     async def patch(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
-        async with self._call():
+        async with self._call("patch", kind):
             return self._merge(kind, namespace, name, content["metadata"])
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", grace: int | None = None) -> None:
-        async with self._call():
+        async with self._call("delete", kind):
             found = self._find(kind, namespace, name)
             if uid not in {"", found["metadata"]["uid"]}:
                 raise NotFound("another", code=404)
@@ -125,7 +127,7 @@ class SlowFleet:
                 self._later(lambda: self._remove(kind, (namespace, name)))
 
     async def delete_all(self, kind: Kind, namespace: str, labels: str) -> None:
-        async with self._call():
+        async with self._call("delete_all", kind):
             for each in self._select(kind, namespace, labels):
                 self._remove(kind, (namespace, each["metadata"]["name"]))
 
@@ -142,7 +144,8 @@ class SlowFleet:
             await self._wait(self.slowness.watch)
             yield event, each
 
-    def _call(self) -> _Call:
+    def _call(self, verb: str, kind: Kind) -> _Call:
+        self.calls[f"{verb} {kind.plural}"] += 1
         return _Call(self)
 
     async def _wait(self, longest: float) -> None:
@@ -261,6 +264,7 @@ class SlowFleet:
             await self._until(attempt=1)
             self.down.clear()
             self.down_max = 0
+            self.calls.clear()
             for number in range(self.pipelines):
                 self._merge(BUCKET_INGESTS, "ingest", f"p{number}", {"annotations": {RESTART_ANNOTATION: "1"}})
             await self._until(attempt=2)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bucketingest_operator.work_queue import WorkQueue
+from support import virtual_time
 
 
 def run(body: Callable[[WorkQueue], Awaitable[None]]) -> None:
@@ -15,7 +16,7 @@ def run(body: Callable[[WorkQueue], Awaitable[None]]) -> None:
         async with asyncio.timeout(10):
             await body(WorkQueue())
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 async def nothing_comes(queue: WorkQueue) -> None:

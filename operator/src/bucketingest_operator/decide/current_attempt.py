@@ -97,11 +97,9 @@ def end(work: Pass, current: Attempt, outcome: str, pod: Driver | None) -> None:
     """Continue to stop an attempt that must end according to the status: until its pod is gone, or has ended."""
     if pod is not None and pod.can_run:
         work.delete(pod)
-        waiting = "waiting for its pod to end" if pod.terminating else "deleting its pod"
-        work.set_phase("Recovering", "False", outcome, f"Stopping attempt {current.number}: {waiting}.", working=True)
+        _report_stop(work, outcome, current.message or "")
         return
-    if pod is None and not work.seen.live:
-        work.look(SOON, live=True)
+    if pod is None and work.needs_live():
         return
     failure = failure_of(outcome)
     message = current.message or ""
@@ -116,16 +114,21 @@ def stop(work: Pass, outcome: str, message: str, pod: Driver | None) -> None:
     failed = failure_of(outcome) is not None
     number = work.draft.number
     work.event("Warning" if failed else "Normal", outcome, f"Stopping attempt {number}: {message}")
-    work.set_phase("Recovering", "False", outcome, f"Attempt {number} is being stopped. {message}", working=True)
+    _report_stop(work, outcome, message)
     if pod is not None:
         work.delete(pod)
-    work.look(SOON, live=True)
+    work.look(SOON)
+
+
+def _report_stop(work: Pass, outcome: str, message: str) -> None:
+    """In the same words until the pod has ended: each other one would be a write of the status."""
+    said = f"Attempt {work.draft.number} is being stopped. {message}".rstrip()
+    work.set_phase("Recovering", "False", outcome, said, working=True)
 
 
 def _absent(work: Pass, current: Attempt) -> None:
     """No pod: it was not created yet, or it was lost."""
-    if not work.seen.live:
-        work.look(SOON, live=True)
+    if work.needs_live():
         return
     if current.started_at is not None:
         diagnosis = diagnose(None)
@@ -142,7 +145,7 @@ def _absent(work: Pass, current: Attempt) -> None:
             work.create(spec)
             begin(work, spec)  # it may be another spec than the one for which the attempt was intended
     else:
-        work.look(SOON, live=True)
+        work.look(SOON)
 
 
 def _ended(work: Pass, pod: Driver) -> None:

@@ -82,7 +82,7 @@ def roll_back(work: Pass) -> bool:
         return not _create_rollback(work)
     if job.state is JobState.RUNNING:
         work.set_phase("Recovering", "False", ROLLING_BACK, f"Rolling back after attempt {number}.", working=True)
-        work.look(SOON, live=True)
+        work.look(SOON)
         return False
     if job.state is JobState.SUCCEEDED:
         work.draft.nothing_inflight()
@@ -117,9 +117,9 @@ def _create_rollback(work: Pass) -> bool:
         return False
     if work.refused():
         return True
-    work.look(SOON, live=True)
+    work.look(SOON)
     work.set_phase("Recovering", "False", ROLLING_BACK, "The open instant will be rolled back.", working=True)
-    if work.seen.live and not work.alive:
+    if not work.alive and not work.needs_live():
         work.do(CreateRollback(work.draft.number, work.startable))
         work.event("Normal", ROLLING_BACK, f"Rolling back after attempt {work.draft.number}.")
     return True
@@ -185,9 +185,9 @@ def _start(work: Pass, wanted: BucketIngest) -> None:
         message = f"The driver of {other.pipeline} is being stopped: the table belongs to this pipeline."
         work.set_phase("Pending", "False", TABLE_TAKEN, message, working=True)
         work.look(SOON)
-    elif not work.seen.live or work.alive or work.seen.namespace_terminating:
+    elif work.alive or work.seen.namespace_terminating:
         work.set_phase("Pending", "False", "WaitingForDriver", "Waiting for an earlier driver to end.", working=True)
-        work.look(SOON, live=True)
-    else:
+        work.look(SOON)
+    elif not work.needs_live():
         work.start(wanted)
         begin(work, wanted)

@@ -18,7 +18,6 @@ from bucketingest_operator.decide.plan import (
     CreateRollback,
     CreateServices,
     DeleteDriver,
-    DeleteExecutors,
     EmitEvent,
     Plan,
     RemoveFinalizer,
@@ -146,10 +145,16 @@ class Pass:
             if not is_wanted:
                 self.draft.drop(kind)
 
-    def look(self, after: timedelta, *, live: bool = False) -> None:
+    def look(self, after: timedelta) -> None:
         """Make the next pass no later than this."""
         self.look_again = max(timedelta(seconds=1), min(self.look_again, after))
-        self.look_live = self.look_live or live
+
+    def needs_live(self) -> bool:
+        """Whether this cannot be decided from copies, since something is missing in them: only the API server knows
+        what is gone. The plan is then made again from a live look.
+        """
+        self.look_live = not self.seen.live
+        return self.look_live
 
     def set_phase(self, phase: Phase, ready: Truth, reason: str, message: str, *, working: bool) -> None:
         """Set phase, Ready and Reconciling together."""
@@ -210,7 +215,7 @@ class Pass:
             current = self.draft.current
             stuck = current is not None and current.outcome == Failure.STUCK.value
             self.do(DeleteDriver(pod.attempt, pod.name, stuck=stuck, uid=pod.uid))
-        self.look(SOON, live=True)
+        self.look(SOON)
 
     def close(self, outcome: str, message: str, diagnosis: Diagnosis | None) -> None:
         """Write the end of the newest attempt, whose driver pod can no longer run."""
@@ -221,7 +226,6 @@ class Pass:
         if current.started_at is not None:
             ended = max(ended, current.started_at)
         self.draft.change(ended_at=ended.replace(microsecond=0), outcome=outcome, message=message)
-        self.do(DeleteExecutors(current.number))
         if diagnosis is None:
             return
         self.event("Warning", diagnosis.failure.value, f"Attempt {current.number} failed: {message}")
@@ -277,7 +281,7 @@ class Pass:
         self.draft.change(generation=generation)
         ended = [pod.name for pod in self.seen.drivers if pod.has_ended]
         self.do(StartAttempt(self.draft.number, attempt_input, wanted, (*self.seen.ended_drivers, *ended)))
-        self.look(SOON, live=True)
+        self.look(SOON)
         if self.seen.creation_refusal is not None:
             # The reason stays until the API server accepts it.
             self.report_refusal(self.seen.creation_refusal)
@@ -291,7 +295,7 @@ class Pass:
         if refusal is None or refusal.retry_in <= timedelta(0):
             return False
         self.report_refusal(refusal)
-        self.look(refusal.retry_in, live=True)
+        self.look(refusal.retry_in)
         return True
 
     def report_refusal(self, refusal: CreationRefusal) -> None:

@@ -168,7 +168,8 @@ class Plan:
         actions: A write of the resource that fails ends the plan. What is between two of them is independent.
         status: The status after the plan.
         look_again: Longest time to the next pass.
-        look_live: The next pass must read pods and Jobs from the API server.
+        look_live: It was made from copies, and what is missing in them matters: it is not carried out, but made again
+            from what the API server has now.
     """
 
     actions: tuple[Action, ...]

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from bucketingest_operator.decide.current_attempt import DELETED, decide_current
 from bucketingest_operator.decide.next_attempt import ROLLING_BACK, decide_next, roll_back
-from bucketingest_operator.decide.pass_state import QUIET, ROLLBACK_PENDING, SOON, WATCHING, Pass
+from bucketingest_operator.decide.pass_state import QUIET, ROLLBACK_PENDING, WATCHING, Pass
 from bucketingest_operator.decide.plan import AddFinalizer, DeleteExecutors, Plan, RemoveFinalizer
 from bucketingest_operator.decide.services.audit import decide_audit
 from bucketingest_operator.decide.services.compaction_job import decide_services, delete_jobs
@@ -118,8 +118,7 @@ def _finish_deletion(work: Pass) -> None:
     tidy(work)
     for pod in work.alive:
         work.delete(pod)
-    if work.alive or not work.seen.live:
-        work.look(SOON, live=True)
+    if work.alive or work.needs_live():
         return
     current = work.draft.current
     if current is not None and current.ended_at is None:

@@ -64,7 +64,7 @@ def test_stuck_is_fenced_then_started_again_which_rolls_back_too() -> None:
 
     seen = replace(seen, drivers=())
     plan = reconcile(seen)
-    assert kinds(plan) == ["WriteStatus", "DeleteExecutors", "StartAttempt"]
+    assert kinds(plan) == ["WriteStatus", "StartAttempt"]
     assert condition(plan, "TimelineClean").status == "False", "until the driver has reported"
 
 
@@ -132,7 +132,7 @@ def test_after_a_failed_attempt_the_next_starts_after_the_backoff_and_not_before
 
 def test_a_driver_that_vanished_is_replaced() -> None:
     plan = reconcile(replace(well(), drivers=()))
-    assert kinds(plan) == ["WriteStatus", "DeleteExecutors", "StartAttempt"]
+    assert kinds(plan) == ["WriteStatus", "StartAttempt"]
     assert plan.status.attempts is not None
     assert [each.outcome for each in plan.status.attempts] == ["DriverLost", None]
 

@@ -186,7 +186,7 @@ def fall_back(work: Pass, why: str) -> None:
     work.draft.set(DEGRADED, "True", SPEC_NOT_PROVEN, message)
     work.event("Warning", SPEC_NOT_PROVEN, message, trial.generation)
     work.not_stalled()
-    work.look(SOON, live=True)
+    work.look(SOON)
 
 
 def _set_trial(work: Pass, trial: Trial | None) -> None:
