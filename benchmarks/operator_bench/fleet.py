@@ -17,6 +17,10 @@ from bucketingest_operator.manifests.attempt_objects import MANAGED
 from bucketingest_operator.manifests.pod_specs import HTTP_PORT
 
 NODE = "played-fleet"
+ADDRESSES = "198.18"
+"""Of pods, all on this machine: the range for benchmarks. Kubernetes accepts no loopback address as an endpoint of a
+Service: its controllers would try again and again, and the API server do little else.
+"""
 _PART = 65_536 * 2
 
 
@@ -59,6 +63,7 @@ class Fleet:
                 raise
         runner = web.AppRunner(self._application(), access_log=None)
         await runner.setup()
+        await _route("replace")
         await web.TCPSite(runner, "0.0.0.0", HTTP_PORT).start()
         try:
             while True:
@@ -77,6 +82,7 @@ class Fleet:
                     continue
         finally:
             await runner.cleanup()
+            await _route("delete")
 
     def _take(self, pod: Object) -> None:
         metadata = pod["metadata"]
@@ -113,7 +119,7 @@ class Fleet:
 
     async def _start(self, namespace: str, pod: str, name: str) -> None:
         number = len(self._by_address) + 1
-        address = f"127.80.{number // 250}.{number % 250 + 1}"
+        address = f"{ADDRESSES}.{number // 250}.{number % 250 + 1}"
         self._by_address[address] = (namespace, name)
         target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
@@ -186,6 +192,14 @@ class Fleet:
             last_report_at=at,
             last_report_age_seconds=1,
         )
+
+
+async def _route(what: str) -> None:
+    """Add or remove the addresses of pods."""
+    command = ("ip", "route", what, "local", f"{ADDRESSES}.0.0/16", "dev", "lo")
+    process = await asyncio.create_subprocess_exec(*command)
+    if await process.wait():
+        raise RuntimeError(f"{' '.join(command)} failed: the benchmark needs root.")
 
 
 def _text(at: datetime) -> str:

@@ -168,11 +168,12 @@ class Actor:
                 await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
             case DeleteJob(name, uid):
                 await self._delete(JOBS, where, name, uid)
-            case DeleteAttempt(number):
+            case DeleteAttempt(number, has_driver, has_job):
                 # The ConfigMap last: while it exists, the next pass sees that the attempt still has to be cleaned up.
-                await self._api.delete_all(PODS, where, _selector(resource, number, "executor"))
-                await self._delete(PODS, where, names.driver(number))
-                await self._delete(JOBS, where, names.rollback(number))
+                if has_driver:
+                    await self._delete(PODS, where, names.driver(number))
+                if has_job:
+                    await self._delete(JOBS, where, names.rollback(number))
                 await self._delete(SERVICES, where, names.driver(number))
                 await self._delete(CONFIG_MAPS, where, names.attempt(number))
 

@@ -30,6 +30,7 @@ from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import AnyJob, ConfigSeen
 from bucketingest_operator.observe.observe import Copies, Observer
+from bucketingest_operator.observe.ownership import Owned
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient
 from bucketingest_operator.observe.readers import Readers, Unreadable
@@ -42,8 +43,10 @@ SWEEP_SECONDS: Final = 300.0
 """How often the list of BucketIngests is compared with the API server's, in case the watch missed a change."""
 WATCH_AGAIN_SECONDS: Final = 2.0
 HANGS_SECONDS: Final = 60.0
-EXECUTOR_SECONDS: Final = 1.0
-"""Many executors start and end at the same time: one pass for all of them."""
+TOGETHER_SECONDS: Final = 1.0
+"""One pass for all that happens in this time to executors, to ConfigMaps, and to a pod that starts or is being deleted:
+nothing is to do before it runs or has ended.
+"""
 _DENIED: Final = (401, 403)
 """Codes of the API server that say: you have no right to do this."""
 
@@ -174,7 +177,7 @@ class Operator:
         readers, turn = Readers(self._unreadable), asyncio.Lock()
         for namespace in self._options.namespaces or (None,):
             self._copies[namespace] = Copies(
-                Mirror[PodSeen](api, PODS, namespace, MANAGED, turn, keep=readers.pod, changed=self._pod_changed),
+                Mirror[PodSeen](api, PODS, namespace, MANAGED, turn, keep=readers.pod, changed=self._changed),
                 Mirror[AnyJob](api, JOBS, namespace, MANAGED, turn, keep=readers.job, changed=self._changed),
                 Mirror[ConfigSeen](
                     api, CONFIG_MAPS, namespace, MANAGED, turn, keep=readers.config, changed=self._changed
@@ -217,16 +220,13 @@ class Operator:
         if self._passes is not None:
             self._passes.forget(uid)
 
-    def _pod_changed(self, owner: str, before: PodSeen | None, after: PodSeen | None) -> None:
-        pod, resource = after or before, self._inventory.get(owner)
-        if pod is not None and resource is not None and pod.namespace == resource.namespace:
-            if after is None and self._observer is not None:
-                self._observer.ended.note(owner, pod)
-            self._queue.add(owner, EXECUTOR_SECONDS if pod.role == "executor" else 0)
-
-    def _changed(self, owner: str, _before: object, _after: object) -> None:
-        if self._inventory.get(owner) is not None:
-            self._queue.add(owner)
+    def _changed(self, owner: str, before: Owned | None, after: Owned | None) -> None:
+        one, resource = after or before, self._inventory.get(owner)
+        if one is None or resource is None or one.namespace != resource.namespace:
+            return
+        if after is None and isinstance(one, PodSeen) and self._observer is not None:
+            self._observer.ended.note(owner, one)
+        self._queue.add(owner, 0 if _is_urgent(one, gone=after is None) else TOGETHER_SECONDS)
 
     def _look_at_all(self) -> None:
         if self._passes is not None:
@@ -299,6 +299,14 @@ class Operator:
             for uid in known.keys() - there:
                 self._inventory.forget(uid)
             return
+
+
+def _is_urgent(one: Owned, *, gone: bool) -> bool:
+    """Whether a change of this object may give the operator something to do at once."""
+    if not isinstance(one, PodSeen):
+        return not isinstance(one, ConfigSeen)
+    waits = one.state is PodState.PENDING or (one.terminating and one.state is PodState.RUNNING)
+    return one.role != "executor" and (gone or not waits)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -113,15 +113,15 @@ def test_of_what_is_due_the_group_with_the_fewest_workers_comes_first() -> None:
     async def body(_: WorkQueue) -> None:
         queue = WorkQueue(lambda key: key[0])
         for number in range(50):
-            queue.add(f"a{number}")
-        assert [await queue.take() for _ in range(3)] == ["a0", "a1", "a2"]
+            queue.add(f"a{number:02}")
+        assert [await queue.take() for _ in range(3)] == ["a00", "a01", "a02"]
         queue.add("b0")
         queue.add("b1")
         assert [await queue.take() for _ in range(2)] == ["b0", "b1"]
-        assert await queue.take() == "a3"
-        for key in ("a0", "a1", "a2", "a3"):
+        assert await queue.take() == "a03"
+        for key in ("a00", "a01", "a02", "a03"):
             queue.done(key)
-        assert await queue.take() == "a4"
+        assert await queue.take() == "a04"
 
     run(body)
 

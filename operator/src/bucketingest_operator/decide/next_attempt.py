@@ -62,16 +62,12 @@ def sweep(work: Pass) -> None:
     seen = work.seen
     if seen.executors.running + seen.executors.pending and work.draft.current is not None:
         work.do(DeleteExecutors(work.draft.number))
-    ended = [pod.attempt for pod in seen.drivers if not pod.can_run]
-    old = {
-        number
-        for number in (*ended, *seen.inputs, *(job.attempt for job in seen.jobs))
-        if number < work.draft.number - 1
-    }
+    ended, with_job = {pod.attempt for pod in seen.drivers if not pod.can_run}, {job.attempt for job in seen.jobs}
+    old = {number for number in ended | with_job | set(seen.inputs) if number < work.draft.number - 1}
     # The ConfigMap of the last attempt that committed holds the spec that may have to run again.
     kept = set() if work.draft.upgrade is None else {work.draft.upgrade.attempt}
     for number in sorted(old - kept - {pod.attempt for pod in work.alive})[:_SWEPT_MAX]:
-        work.do(DeleteAttempt(number))
+        work.do(DeleteAttempt(number, number in ended, number in with_job))
 
 
 def roll_back(work: Pass) -> bool:

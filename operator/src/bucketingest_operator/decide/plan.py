@@ -72,9 +72,13 @@ class DeleteExecutors:
 
 @dataclass(frozen=True, slots=True)
 class DeleteAttempt:
-    """Delete what is left of an old attempt: pod, executors, Service, ConfigMap, rollback Job."""
+    """Delete what is left of an old attempt: Service, ConfigMap, and pod and rollback Job if there are any. Kubernetes
+    deletes executors with their driver.
+    """
 
     number: int
+    has_driver: bool = False
+    has_job: bool = False
 
 
 @dataclass(frozen=True, slots=True)
