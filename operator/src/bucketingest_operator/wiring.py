@@ -226,7 +226,7 @@ class Operator:
             return
         if after is None and isinstance(one, PodSeen) and self._observer is not None:
             self._observer.ended.note(owner, one)
-        self._queue.add(owner, 0 if _is_urgent(one, gone=after is None) else TOGETHER_SECONDS)
+        self._queue.add(owner, 0 if one.is_urgent(gone=after is None) else TOGETHER_SECONDS)
 
     def _look_at_all(self) -> None:
         if self._passes is not None:
@@ -299,14 +299,6 @@ class Operator:
             for uid in known.keys() - there:
                 self._inventory.forget(uid)
             return
-
-
-def _is_urgent(one: Owned, *, gone: bool) -> bool:
-    """Whether a change of this object may give the operator something to do at once."""
-    if not isinstance(one, PodSeen):
-        return not isinstance(one, ConfigSeen)
-    waits = one.state is PodState.PENDING or (one.terminating and one.state is PodState.RUNNING)
-    return one.role != "executor" and (gone or not waits)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -147,7 +147,7 @@ def test_no_write_of_a_leader_follows_the_first_one_of_the_next(scene: Scene, mo
     cleaning, more = 0, True
     while more:
         resource = read_resource(scene.resource(f"at-{cleaning}"))
-        more = asyncio.run(overtaken(scene, resource, [DeleteAttempt(1)], cleaning))
+        more = asyncio.run(overtaken(scene, resource, [DeleteAttempt(1, has_driver=True, has_job=True)], cleaning))
         assert scene.pods(resource.name) == []
         cleaning += 1
-    assert cleaning > 4
+    assert cleaning > 3

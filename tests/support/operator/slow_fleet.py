@@ -25,10 +25,12 @@ from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import Observation
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.observe import Copies, Observer
+from bucketingest_operator.observe.ownership import Owned
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
 from bucketingest_operator.observe.readers import Readers, Unreadable
 from bucketingest_operator.passes import Passes, PassMetrics
 from bucketingest_operator.resource import RESTART_ANNOTATION, Resource
+from bucketingest_operator.wiring import TOGETHER_SECONDS
 from bucketingest_operator.work_queue import WorkQueue
 from support.operator.observations import bucket_ingest, report
 
@@ -233,8 +235,10 @@ class SlowFleet:
         inventory, readers, turn = Inventory(queue.add, lambda _uid: None), Readers(Unreadable()), asyncio.Lock()
         api = cast(Api, self)
 
-        def changed(owner: str, *_: object) -> None:
-            queue.add(owner)
+        def changed(owner: str, before: Owned | None, after: Owned | None) -> None:
+            one = after or before
+            assert one is not None
+            queue.add(owner, 0 if one.is_urgent(gone=after is None) else TOGETHER_SECONDS)
 
         copies = Copies(
             Mirror(api, PODS, None, MANAGED, turn, keep=readers.pod, changed=changed),

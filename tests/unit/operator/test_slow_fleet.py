@@ -30,3 +30,25 @@ def test_of_a_fleet_that_restarts_no_more_drivers_are_down_at_a_time_whatever_is
         return fleet
 
     assert 1 < run(restarted()).down_max <= LIMIT
+
+
+def test_a_restart_asks_the_api_server_for_nothing_that_is_known_and_says_nothing_twice() -> None:
+    """A call of one restart is a thousand when an upgrade restarts a fleet, and the API server serves others too."""
+    pipelines = 10
+
+    async def restarted() -> SlowFleet:
+        fleet = SlowFleet(Slowness(), 1, pipelines=pipelines, restarts_max=LIMIT)
+        await fleet.restart_all()
+        return fleet
+
+    calls = run(restarted()).calls
+    # Of those that have to wait for their turn one more: the status says so.
+    writes = calls.pop("replace bucketingests")
+    assert 3 * pipelines < writes <= 4 * pipelines, "it stops, starts, works"
+    assert {call: number / pipelines for call, number in calls.items()} == {
+        "delete pods": 1,
+        **dict.fromkeys(("list pods", "list jobs", "list configmaps"), 1),  # nothing starts before the last is gone
+        **dict.fromkeys(("apply serviceaccounts", "apply roles", "apply rolebindings", "apply networkpolicies"), 1),
+        **dict.fromkeys(("create configmaps", "create secrets", "create services", "create pods"), 1),
+        "create events": 2,
+    }

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
+from typing_extensions import override
 
 from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
@@ -94,6 +95,12 @@ class PodSeen(Owned):
     mounting_since: datetime | None = None
     rpc_secret: str = ""
     should_end_at: datetime | None = None
+
+    @override
+    def is_urgent(self, *, gone: bool) -> bool:
+        """A driver, or a Job's pod, that runs or can no longer run. Before that it only starts, or is being deleted."""
+        waits = self.state is PodState.PENDING or (self.terminating and self.state is PodState.RUNNING)
+        return self.role != "executor" and (gone or not waits)
 
 
 class EndedDrivers:

@@ -209,7 +209,7 @@ def test_old_attempts_are_cleaned_up_but_the_last_one_is_kept_for_its_logs() -> 
             after(well(), status=status), drivers=over, inputs={1: attempt_input, 2: attempt_input, 3: attempt_input}
         )
     )
-    assert [each for each in plan.actions if isinstance(each, DeleteAttempt)] == [DeleteAttempt(1)]
+    assert [each for each in plan.actions if isinstance(each, DeleteAttempt)] == [DeleteAttempt(1, has_driver=True)]
 
 
 def test_starts_rollbacks_and_releases_are_guarded_by_a_write_of_the_status() -> None:
