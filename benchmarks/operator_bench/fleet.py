@@ -134,8 +134,18 @@ class Fleet:
         }
         status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "containerStatuses": [container]}
         async with self._limit:
-            await self._api.call("POST", PODS.path(namespace, pod, "binding"), body=binding)
-            await self._api.call("PATCH", PODS.path(namespace, pod, "status"), body={"status": status})
+            await self._insist("POST", PODS.path(namespace, pod, "binding"), binding)
+            await self._insist("PATCH", PODS.path(namespace, pod, "status"), {"status": status})
+
+    async def _insist(self, method: str, path: str, body: Object) -> None:
+        """A node tries again while the API server does not answer."""
+        while True:
+            try:
+                await self._api.call(method, path, body=body)
+                return
+            except ApiError as error:
+                if error.code in {404, 409}:
+                    return  # the pod is gone, or it was bound by a call whose answer was lost
 
     def _application(self) -> web.Application:
         app = web.Application()
