@@ -30,7 +30,6 @@ from bucketingest_operator.observe.executor_probe import ExecutorProbe
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.job_reading import AnyJob, ConfigSeen
 from bucketingest_operator.observe.observe import Copies, Observer
-from bucketingest_operator.observe.ownership import Owned
 from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient
 from bucketingest_operator.observe.readers import Readers, Unreadable
@@ -44,9 +43,7 @@ SWEEP_SECONDS: Final = 300.0
 WATCH_AGAIN_SECONDS: Final = 2.0
 HANGS_SECONDS: Final = 60.0
 TOGETHER_SECONDS: Final = 1.0
-"""One pass for all that happens in this time to executors, to ConfigMaps, and to a pod that starts or is being deleted:
-nothing is to do before it runs or has ended.
-"""
+"""One pass for what happens in this time to executors, and to a pod that starts or is being deleted."""
 _DENIED: Final = (401, 403)
 """Codes of the API server that say: you have no right to do this."""
 
@@ -177,10 +174,11 @@ class Operator:
         readers, turn = Readers(self._unreadable), asyncio.Lock()
         for namespace in self._options.namespaces or (None,):
             self._copies[namespace] = Copies(
-                Mirror[PodSeen](api, PODS, namespace, MANAGED, turn, keep=readers.pod, changed=self._changed),
+                Mirror[PodSeen](api, PODS, namespace, MANAGED, turn, keep=readers.pod, changed=self._pod_changed),
                 Mirror[AnyJob](api, JOBS, namespace, MANAGED, turn, keep=readers.job, changed=self._changed),
+                # What happens to a ConfigMap gives nothing to do.
                 Mirror[ConfigSeen](
-                    api, CONFIG_MAPS, namespace, MANAGED, turn, keep=readers.config, changed=self._changed
+                    api, CONFIG_MAPS, namespace, MANAGED, turn, keep=readers.config, changed=lambda *_: None
                 ),
             )
         probe = ExecutorProbe(api, self._options.settings)
@@ -220,13 +218,17 @@ class Operator:
         if self._passes is not None:
             self._passes.forget(uid)
 
-    def _changed(self, owner: str, before: Owned | None, after: Owned | None) -> None:
-        one, resource = after or before, self._inventory.get(owner)
-        if one is None or resource is None or one.namespace != resource.namespace:
-            return
-        if after is None and isinstance(one, PodSeen) and self._observer is not None:
-            self._observer.ended.note(owner, one)
-        self._queue.add(owner, 0 if one.is_urgent(gone=after is None) else TOGETHER_SECONDS)
+    def _pod_changed(self, owner: str, before: PodSeen | None, after: PodSeen | None) -> None:
+        pod, resource = after or before, self._inventory.get(owner)
+        if pod is not None and resource is not None and pod.namespace == resource.namespace:
+            if after is None and self._observer is not None:
+                self._observer.ended.note(owner, pod)
+            waits = pod.role == "executor" or (after is not None and after.is_between)
+            self._queue.add(owner, TOGETHER_SECONDS if waits else 0)
+
+    def _changed(self, owner: str, _before: object, _after: object) -> None:
+        if self._inventory.get(owner) is not None:
+            self._queue.add(owner)
 
     def _look_at_all(self) -> None:
         if self._passes is not None:

@@ -25,7 +25,7 @@ from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.observation import Observation
 from bucketingest_operator.observe.inventory import Inventory
 from bucketingest_operator.observe.observe import Copies, Observer
-from bucketingest_operator.observe.ownership import Owned
+from bucketingest_operator.observe.pod_reading import PodSeen
 from bucketingest_operator.observe.progress_client import ProgressClient, Talk
 from bucketingest_operator.observe.readers import Readers, Unreadable
 from bucketingest_operator.passes import Passes, PassMetrics
@@ -235,15 +235,13 @@ class SlowFleet:
         inventory, readers, turn = Inventory(queue.add, lambda _uid: None), Readers(Unreadable()), asyncio.Lock()
         api = cast(Api, self)
 
-        def changed(owner: str, before: Owned | None, after: Owned | None) -> None:
-            one = after or before
-            assert one is not None
-            queue.add(owner, 0 if one.is_urgent(gone=after is None) else TOGETHER_SECONDS)
+        def changed(owner: str, _before: PodSeen | None, after: PodSeen | None) -> None:
+            queue.add(owner, TOGETHER_SECONDS if after is not None and after.is_between else 0)
 
         copies = Copies(
             Mirror(api, PODS, None, MANAGED, turn, keep=readers.pod, changed=changed),
-            Mirror(api, JOBS, None, MANAGED, turn, keep=readers.job, changed=changed),
-            Mirror(api, CONFIG_MAPS, None, MANAGED, turn, keep=readers.config, changed=changed),
+            Mirror(api, JOBS, None, MANAGED, turn, keep=readers.job, changed=lambda *_: None),
+            Mirror(api, CONFIG_MAPS, None, MANAGED, turn, keep=readers.config, changed=lambda *_: None),
         )
         probe = SimpleNamespace(why_none=_no_refusal, secret_gone=_not_gone)
         observer = _SlowObserver(self, api, _Client(self), inventory, {None: copies}, cast(Any, probe), readers=readers)

@@ -24,7 +24,7 @@ _ONLY_A_PERSON: Final = {
 """Exit codes of a rollback after which no start can help. Credentials may be renewed."""
 ROLLING_BACK: Final = "RollingBack"
 _SWEPT_MAX: Final = 4
-"""Old attempts that a pass deletes at the same time. The end of one causes the next pass."""
+"""Old attempts that a pass deletes at the same time."""
 ROLLBACK_TRIES: Final = 3
 """How often a rollback Job is created anew that the API server refuses. The next start rolls back too."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from typing_extensions import override
-
 from bucketingest_operator.manifests.attempt_input import parse_attempt_input, read_digest
 from bucketingest_operator.manifests.attempt_objects import CHECK_DIGESTS, ROLE_LABEL
 from bucketingest_operator.manifests.merging_jobs import COMPACTION, COMPACTION_DIGEST, COMPACTION_ROLE
@@ -46,10 +44,6 @@ class ConfigSeen(Owned):
 
     attempt: int
     attempt_input: AttemptInput | None
-
-    @override
-    def is_urgent(self, *, gone: bool) -> bool:
-        return False
 
 
 @dataclass(frozen=True, slots=True)

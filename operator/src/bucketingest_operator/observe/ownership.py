@@ -25,10 +25,6 @@ class Owned:
     namespace: str
     controller: Controller | None = None
 
-    def is_urgent(self, *, gone: bool) -> bool:  # noqa: ARG002 - of some kinds it depends on that
-        """Whether its change, or its end (`gone`), may give the operator something to do at once."""
-        return True
-
 
 _NAME_MAX: Final = 63
 _Owned = TypeVar("_Owned", bound=Owned)

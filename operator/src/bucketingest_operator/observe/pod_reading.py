@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
-from typing_extensions import override
 
 from bucketingest.redaction import Redactor
 from bucketingest.spec.job_report import TerminationReport
@@ -96,11 +95,10 @@ class PodSeen(Owned):
     rpc_secret: str = ""
     should_end_at: datetime | None = None
 
-    @override
-    def is_urgent(self, *, gone: bool) -> bool:
-        """A driver, or a Job's pod, that runs or can no longer run. Before that it only starts, or is being deleted."""
-        waits = self.state is PodState.PENDING or (self.terminating and self.state is PodState.RUNNING)
-        return self.role != "executor" and (gone or not waits)
+    @property
+    def is_between(self) -> bool:
+        """Whether it starts, or is being deleted: nothing is to do before it runs or has ended."""
+        return self.state is PodState.PENDING or (self.terminating and self.state is PodState.RUNNING)
 
 
 class EndedDrivers:
