@@ -66,7 +66,7 @@ class RestartBudget:
         self._namespaces = namespaces
         self._clock: Clock = clock or asyncio.get_running_loop()
         self._slots: dict[str, _Slot] = {}
-        self._waiting: dict[str, str] = {}
+        self._waiting: dict[str, Resource] = {}
         self._default_is_proven = False
 
     def seed(self, resources: Iterable[Resource]) -> None:
@@ -108,7 +108,7 @@ class RestartBudget:
             for waiting in tuple(self._waiting):
                 self._wake(waiting)
         if _waits(status):
-            self._waiting.setdefault(uid, seen.resource.namespace)
+            self._waiting.setdefault(uid, seen.resource)
         else:
             self._waiting.pop(uid, None)
         last = status.attempts[-1] if status.attempts else None
@@ -145,10 +145,13 @@ class RestartBudget:
     def _release(self, uid: str) -> None:
         if self._slots.pop(uid, None) is None:
             return
-        first = {namespace: following for following, namespace in reversed(self._waiting.items())}
-        for following in first.values():  # whose turn it is depends on what each namespace has
-            del self._waiting[following]
-            self._wake(following)
+        first: dict[str, Resource] = {}
+        for each in self._waiting.values():
+            first.setdefault(each.namespace, each)
+        following = next((each for each in first.values() if not self.full(each)), None)
+        if following is not None:
+            del self._waiting[following.uid]
+            self._wake(following.uid)
 
 
 def _proves_default(resource: Resource, status: Status) -> bool:

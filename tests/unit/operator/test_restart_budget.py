@@ -199,15 +199,19 @@ def replace_upgrade(given: Status, upgrade: UpgradeStatus) -> Status:
     return given.model_copy(update={"upgrade": upgrade})
 
 
-def test_one_of_each_namespace_is_woken() -> None:
+def test_the_first_whose_namespace_has_room_is_woken_and_no_other_looks_in_vain() -> None:
     woken: list[str] = []
-    budget = RestartBudget(1, woken.append, lambda: 2, Clock())
+    budget = RestartBudget(2, woken.append, lambda: 2, Clock())
     waiting = reconcile(waiting_observation()).status
-    note(budget, "a", STOPPING)
-    for uid, namespace in (("b", "x"), ("c", "x"), ("d", "y")):
-        note(budget, uid, waiting, namespace)
-    note(budget, "a", DONE)
-    assert sorted(woken) == ["b", "d"]
+    for uid, namespace, status in (
+        *(("a", "x", STOPPING), ("b", "y", STOPPING)),
+        *(("c", "x", waiting), ("d", "y", waiting), ("e", "y", waiting), ("f", "x", waiting)),
+    ):
+        note(budget, uid, status, namespace)
+    note(budget, "b", DONE, "y")
+    assert woken == ["d"], "x has its half"
+    note(budget, "a", DONE, "x")
+    assert woken == ["d", "c"], "it waits longest"
 
 
 def test_a_check_before_a_restart_has_the_slot_of_the_restart() -> None:
