@@ -150,6 +150,22 @@ def test_a_type_that_is_no_wider_one_is_refused_by_its_name_and_others_go_on(one
     assert [each.why for each in found.refused] == [f"byte 2: schema 8 cannot be read with the table's: {why}"]
 
 
+@pytest.mark.parametrize("around", ["{} n = 2;", "repeated {} n = 2;", "map<string, {}> n = 2;", "Line n = 2;"])
+def test_a_number_is_no_time_and_a_time_is_no_number(around: str) -> None:
+    """Nobody knows what it counts: its messages were times that the producer did not mean."""
+    kinds = "int64", "google.protobuf.Timestamp"
+    both = [schema(around.format(kind), f"message Line {{ {kind} at = 1; }}") for kind in kinds]
+    place = "n.at" if around.startswith("Line") else "n"
+    whys = "timestamp and cannot be read as int64", "int64 and cannot be read as timestamp"
+    for (old, new), why in zip((both, both[::-1]), whys, strict=True):
+        text = reader_of(old, new)
+        assert text == reader_of(old)
+        found = decoded(text, {7: old, 8: new}, message(old, 7, id="a"), message(new, 8, id="b"))
+        assert found.rows.column("id").to_pylist() == ["a"]
+        (refused,) = found.refused
+        assert refused.why == f"byte 2: schema 8 cannot be read with the table's: field {place} is {why}"
+
+
 def test_a_number_that_is_used_again_and_a_name_that_moves_are_what_their_own_schema_says() -> None:
     """Read by the numbers of the newest, `note` of old messages would be a `total`, and the moved `n` be lost."""
     old, new = schema("string note = 2; int32 n = 3;"), schema("string total = 2; int32 n = 4;")
@@ -225,6 +241,8 @@ def test_an_unsigned_number_of_64_bits_is_that_number_in_a_double_and_in_a_maps_
         ("Node node = 2;", "message Node { Node next = 1; string x = 2; }", ("node",)),
         ("map<string, Node> nodes = 2;", "message Node { Node next = 1; string x = 2; }", ("nodes",)),
         ("string ID = 2;", "", ("ID",)),
+        ("Node node = 2;", "message Node { Node next = 1; }", ("node",)),
+        ("repeated Node nodes = 2;", "message Node { Node next = 1; }", ("nodes",)),
     ],
 )
 def test_a_field_that_can_be_no_column_is_left_out_while_the_job_runs(

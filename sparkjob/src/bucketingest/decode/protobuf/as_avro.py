@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from bucketingest.decode.avro.resolution import Incompatible
 from bucketingest.decode.protobuf.schema import LONG, WHOLE, Field, Message
 
 _TIME: Final = {"type": "long", "logicalType": "timestamp-micros"}
@@ -48,15 +49,27 @@ def _type(field: Field) -> Any:
 
 
 def only_columns(message: Message, columns: Any) -> Message:
-    """The message with those of its fields that are columns, or have one inside. `columns`: Arrow fields."""
+    """The message with those of its fields that are columns, or have one inside. `columns`: Arrow fields, of types that
+    the fields' can be read as. Raises Incompatible.
+    """
     kinds = {each.name: each.type for each in columns}
-    fields = (_only(each, kinds[each.name]) for each in message.fields if each.name in kinds)
+    fields = []
+    for each in message.fields:
+        if each.name in kinds:
+            try:
+                fields.append(_only(each, kinds[each.name]))
+            except Incompatible as error:
+                error.path.append(each.name)
+                raise
     return replace(message, fields=tuple(each for each in fields if each.message is None or each.message.fields))
 
 
 def _only(field: Field, column: pa.DataType) -> Field:
     if field.kind != "message":
         one = column.value_type if field.repeated else column
+        if pa.types.is_timestamp(one) != (field.kind == "timestamp"):  # nobody knows what a number counts
+            wanted = "timestamp" if pa.types.is_timestamp(one) else one
+            raise Incompatible(f"is {field.kind} and cannot be read as {wanted}")
         kinds, narrow, bits = (LONG, pa.int32(), 32) if field.kind in LONG else (WHOLE, pa.int64(), 64)
         if field.kind not in kinds or one == narrow:
             return field

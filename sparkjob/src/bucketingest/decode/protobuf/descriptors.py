@@ -110,7 +110,7 @@ class _Reading:
         if kind == "message":
             inner = self.message(each.message_type, around)
             of_map = each.message_type.GetOptions().map_entry
-            if of_map and inner.left_out:
+            if inner.left_out and (of_map or not inner.fields):
                 raise UnreadableDescriptors(inner.left_out[0][1])
             if not inner.fields or (of_map and len(inner.fields) < 2):  # Spark leaves them out, too
                 return None

@@ -18,6 +18,7 @@ import pyarrow as pa
 from bucketingest.avro.conversion import converted, exact
 from bucketingest.avro.cursors import Places, in_places
 from bucketingest.decode.avro.registered import why_unresolved
+from bucketingest.decode.avro.resolution import Incompatible
 from bucketingest.decode.avro.schema import UnreadableSchema
 from bucketingest.decode.protobuf.as_avro import as_avro, only_columns
 from bucketingest.decode.protobuf.compiled import message_names
@@ -131,7 +132,10 @@ def _decoder(descriptors: str, name: str, reader_text: str, columns: pa.Schema) 
             return why
     except UnreadableSchema as error:
         return f"cannot be read: it {error}"
-    message = only_columns(read_message(descriptors, name, leaves_out=True), columns)
+    try:
+        message = only_columns(read_message(descriptors, name, leaves_out=True), columns)
+    except Incompatible as error:
+        return f"cannot be read with the table's: {error}"
     return ProtobufDecoder(message) if message.fields else f"has no column in {name}"
 
 
