@@ -305,7 +305,9 @@ FAR_AWAY = "http://example.test/schemas/order.json"
         ("/schemas/number.json", {"$id": FAR_AWAY}),
         ("inner.json", {"$id": FAR_AWAY}),
         ("inner.json#/$defs/k", {"$id": FAR_AWAY}),
+        ("my%20number.json", {}),
         ("urn:n", {}),
+        ("#/$defs/n", {"$id": "http://[no"}),
         ("urn:other", {}),
         ("other#/properties/n", {}),
         ("http://example.test/schemas/other", {"$id": FAR_AWAY}),
@@ -329,6 +331,7 @@ def test_a_reference_is_found_as_each_draft_has_it(reference: str, more: dict[st
     }
     others = {
         "number.json": {"$ref": "other#/properties/n"},
+        "my number.json": INTEGER,
         "other": {"$id": "urn:other", **INTEGER, "properties": {"n": INTEGER}},
     }
     text = with_references(json.dumps(given), {name: json.dumps(each) for name, each in others.items()})
@@ -354,6 +357,7 @@ def test_a_name_that_no_column_can_have_is_left_out_while_the_job_runs_and_said_
         (schema(v={"$ref": "other#/x"}), "refers to other, which"),
         (schema(v={"$ref": "other"}), "refers to other, which the registry does not have"),
         (schema(v={"$ref": "#/x"}), "refers to #/x, which is not there"),
+        (schema(v={"$ref": "http://[no"}), "refers to http://"),
         (schema(v={"$ref": "#x"}), "refers to #x, which is not there"),
     ],
 )

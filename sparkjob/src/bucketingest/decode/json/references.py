@@ -27,8 +27,8 @@ class Documents:
         """Of the one that is read."""
         for name, each in documents.items():
             for around in (self.base, _NOWHERE):
-                self._known.setdefault(urljoin(around, name), each)
-            self._add(each, self.base if name == "" else urljoin(self.base, name))
+                self._known.setdefault(_joined(around, name), each)
+            self._add(each, _joined(self.base, name))
 
     def _add(self, schema: Any, base: str) -> None:
         """Know all that has an id or an anchor."""
@@ -48,7 +48,7 @@ class Documents:
     def at(self, reference: str, base: str) -> tuple[Any, str]:
         """What a schema at the base refers to, and the base around that one. Raises UnreadableSchema."""
         uri, _, fragment = reference.partition("#")
-        places = [urljoin(around, uri) if uri else around for around in (base, _NOWHERE)]
+        places = [_joined(around, each) for around in (base, _NOWHERE) for each in (uri, unquote(uri))]
         place = next((each for each in places if each in self._known), None)
         if place is None:
             raise UnreadableSchema(f"refers to {uri}, which the registry does not have among its references")
@@ -69,5 +69,12 @@ def base_of(schema: Any, around: str) -> str:
     """The URI by which references in a schema count, of one inside another at `around`."""
     for given in (schema.get(key) for key in _IDS) if isinstance(schema, dict) else ():
         if isinstance(given, str) and not given.startswith("#"):
-            return urljoin(around, given).partition("#")[0]
+            return _joined(around, given).partition("#")[0]
     return around
+
+
+def _joined(around: str, uri: str) -> str:
+    try:
+        return urljoin(around, uri) if uri else around
+    except ValueError:  # it is none
+        return uri
