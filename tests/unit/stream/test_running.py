@@ -93,7 +93,7 @@ def grows(error: Exception) -> RunningIngest:
     steps.before.start.return_value.awaitTermination.side_effect = [SchemaGrown("{}", {1: ("note",)}), True]
     steps.before.function.gives_way = False
     steps.before.function.stop_requested.wait.return_value = False
-    steps.before.topics.has_answered_since.return_value = False
+    steps.before.topics.watch.has_answered_since.return_value = False
     steps.before.once = False
     steps.grow.side_effect = error
     return RunningIngest(steps.before, MagicMock(), reopen=steps.grow)

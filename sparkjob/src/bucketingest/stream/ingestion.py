@@ -284,7 +284,7 @@ def _starter(
         files=None if files is None else FilesWriter.of(files, given.shape, given.rows),
         paced=not job.once,
     )
-    return QueryStarter.of(
+    return QueryStarter(
         given.rows,
         given.pipeline,
         coordinator,

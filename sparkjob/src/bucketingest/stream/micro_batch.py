@@ -55,10 +55,10 @@ def write_micro_batch(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder 
     tasks also report how many of them were no rows. Raises LeftToSpark, ConflictingAttempt, PartitionsNotLoaded.
     """
     if decoder is None:
-        packed = map_in_arrow(rows, _pack(plan), SHUFFLE_DDL)
-    else:
-        packed = map_in_arrow(rows.select(*decoder.needs), _pack_messages(plan, decoder), SHUFFLE_DDL)
-    return write_packed(packed, plan)
+        packed = map_in_arrow(rows, lambda batches: pack(batches, plan, current_task()), SHUFFLE_DDL)
+        return write_packed(packed, plan)
+    stage: Stage = lambda batches: pack_messages(batches, plan, decoder, current_task())  # noqa: E731
+    return write_packed(map_in_arrow(rows.select(*decoder.needs), stage, SHUFFLE_DDL), plan)
 
 
 def write_ranges(
@@ -73,7 +73,8 @@ def write_ranges(
 
 def write_traced(rows: DataFrame, traced: Callable[[], DataFrame], plan: WritePlan) -> list[WriteStatus]:
     """As `write_micro_batch`; the rows without a place are made again, with their messages, as `traced` has them."""
-    statuses = write_packed(map_in_arrow(rows, _pack_counting(plan), SHUFFLE_DDL), plan)
+    counting: Stage = lambda batches: pack_counting(batches, plan, current_task(), [])  # noqa: E731
+    statuses = write_packed(map_in_arrow(rows, counting, SHUFFLE_DDL), plan)
     rejected = sum(status.undecoded for status in statuses)
     if not rejected:
         return statuses
@@ -91,19 +92,26 @@ def write_packed(packed: DataFrame, plan: WritePlan) -> list[WriteStatus]:
         tasks = packed.sparkSession.range(0, len(files), 1, min(len(files), plan.tasks))
         packed = map_in_arrow(tasks, _pack_deletes(plan, files), SHUFFLE_DDL).unionAll(packed)
     if plan.is_global:
-        packed = map_in_arrow(_shuffled(packed, plan), _own(plan), SHUFFLE_DDL)
-    return _collect(map_in_arrow(_shuffled(packed, plan), _write(plan), STATUS_DDL))
+        packed = map_in_arrow(
+            _shuffled(packed, plan), lambda batches: own_keys(batches, plan, current_task()), SHUFFLE_DDL
+        )
+    stage: Stage = lambda batches: write_task(batches, plan, current_task())  # noqa: E731
+    return _collect(map_in_arrow(_shuffled(packed, plan), stage, STATUS_DDL))
 
 
 def write_letters(letters: DataFrame, plan: WritePlan) -> list[WriteStatus]:
     """Stage dead letters (columns of the dead-letter table) and return what was written."""
-    return _collect(map_in_arrow(letters, _write_dead_letters(plan), STATUS_DDL))
+    stage: Stage = lambda batches: write_dead_letters(batches, plan, current_task())  # noqa: E731
+    return _collect(map_in_arrow(letters, stage, STATUS_DDL))
 
 
 def write_refused(rows: DataFrame, plan: WritePlan, decoder: MessageDecoder) -> list[WriteStatus]:
     """Stage the messages that are no rows, or rows without a place, as dead letters and return what was written."""
     columns = dict.fromkeys(["topic", "partition", "offset", "timestamp", "key", *decoder.needs])
-    return _collect(map_in_arrow(rows.select(*columns), _write_refused(plan, decoder), STATUS_DDL))
+    stage: Stage = lambda batches: write_dead_letters(  # noqa: E731
+        refused_messages(batches, decoder, plan), plan, current_task()
+    )
+    return _collect(map_in_arrow(rows.select(*columns), stage, STATUS_DDL))
 
 
 def warm_up(session: SparkSession) -> threading.Thread:
@@ -134,20 +142,8 @@ def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from ()
 
 
-def _pack_messages(plan: WritePlan, decoder: MessageDecoder) -> Stage:
-    return lambda batches: pack_messages(batches, plan, decoder, current_task())
-
-
-def _write_refused(plan: WritePlan, decoder: MessageDecoder) -> Stage:
-    return lambda batches: write_dead_letters(refused_messages(batches, decoder, plan), plan, current_task())
-
-
 def _shuffled(packed: DataFrame, plan: WritePlan) -> DataFrame:
     return packed.repartitionById(plan.tasks, F.col("route")).sortWithinPartitions(*SHUFFLE_ORDER)
-
-
-def _own(plan: WritePlan) -> Stage:
-    return lambda batches: own_keys(batches, plan, current_task())
 
 
 def _pack_topics(plan: WritePlan, decoder: MessageDecoder, client: Client, ranges: Sequence[TopicRange]) -> Stage:
@@ -186,22 +182,6 @@ def drain(batches: Iterable[pa.RecordBatch]) -> None:
     """Take a task's one row, which says nothing; Spark ends a worker that leaves something unread."""
     for _ in batches:
         pass
-
-
-def _pack(plan: WritePlan) -> Stage:
-    return lambda batches: pack(batches, plan, current_task())
-
-
-def _pack_counting(plan: WritePlan) -> Stage:
-    return lambda batches: pack_counting(batches, plan, current_task(), [])
-
-
-def _write(plan: WritePlan) -> Stage:
-    return lambda batches: write_task(batches, plan, current_task())
-
-
-def _write_dead_letters(plan: WritePlan) -> Stage:
-    return lambda batches: write_dead_letters(batches, plan, current_task())
 
 
 def current_task() -> int:

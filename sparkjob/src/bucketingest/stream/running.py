@@ -16,6 +16,7 @@ from pyspark.errors import StreamingQueryException
 from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.catalog.keeping import CatalogThreads
 from bucketingest.errors import BucketIngestError
+from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.stream.errors import JvmFailed, QueryFailed, SourceUnreachable
 from bucketingest.stream.foreach_batch import StopRequested
@@ -186,7 +187,7 @@ class RunningIngest:
         topics, now = self._starter.topics, time.monotonic()
         if topics is None:
             raise error
-        self._asked = topics.now()
+        self._asked = forward_seconds()
         if self.query is not None:
             self.query = None
             self._starter.coordinator.start()  # only then an instant that a micro-batch of it failed can be committed
@@ -208,7 +209,7 @@ class RunningIngest:
         assert topics is not None, "only Kafka is waited for"
         waited = 0.0 if self._unanswered_since is None else time.monotonic() - self._unanswered_since
         is_late = self._starter.once and waited > ONCE_WAITS_SECONDS
-        if not stopping and (is_late or topics.has_answered_since(self._asked)):
+        if not stopping and (is_late or topics.watch.has_answered_since(self._asked)):
             self._begin()
             if self.query is not None:
                 self._unanswered_since = None

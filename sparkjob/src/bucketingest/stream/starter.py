@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import count
@@ -52,32 +52,16 @@ class QueryStarter:
     beginning: TableBeginning
     source: SourceKind
     once: bool
-    _numbers: count[int]
-    listing: Listing | None
+    listing: Listing | None = None
     """Of the source of files."""
-    topics: TopicsRead | None
+    topics: TopicsRead | None = None
     """Of a Kafka source."""
     whole: WholeTransactions | None = None
     """Where its micro-batches may end; None: anywhere."""
+    _numbers: count[int] = field(default_factory=lambda: count(1))
 
-    @classmethod
-    def of(
-        cls,
-        rows: DataFrame,
-        pipeline: Pipeline,
-        coordinator: InstantCoordinator,
-        function: MicroBatchFunction,
-        *,
-        beginning: TableBeginning,
-        source: SourceKind,
-        once: bool,
-        listing: Listing | None = None,
-        topics: TopicsRead | None = None,
-        whole: WholeTransactions | None = None,
-    ) -> QueryStarter:
-        """A starter that has not started yet."""
-        once = once or pipeline.trigger == "once"
-        return cls(rows, pipeline, coordinator, function, beginning, source, once, count(1), listing, topics, whole)
+    def __post_init__(self) -> None:
+        self.once = self.once or self.pipeline.trigger == "once"
 
     def start(self) -> Query:
         """Finish or roll back open instants, and start the query at the table's position; Spark's with a checkpoint

@@ -49,7 +49,11 @@ def read_ranges(session: SparkSession, source: KafkaSource, ranges: Sequence[Top
     """The messages of the ranges; without any, messages that are not to be read. Raises MissingConnector."""
     reader = session.read.format("kafka").options(**source_options(source))
     if ranges:
-        places, starts, ends = _json(ranges, lambda _: None), _json(ranges, _start), _json(ranges, _until)
+        places, starts, ends = (
+            _json(ranges, lambda _: None),
+            _json(ranges, lambda each: each.start),
+            _json(ranges, lambda each: each.until),
+        )
         reader = reader.option("assign", json.dumps({topic: [*map(int, each)] for topic, each in places.items()}))
         reader = reader.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends))
     else:
@@ -66,14 +70,6 @@ def _json(ranges: Sequence[TopicRange], value: Callable[[TopicRange], T]) -> dic
     for each in ranges:
         found.setdefault(each.topic, {})[str(each.partition)] = value(each)
     return found
-
-
-def _start(each: TopicRange) -> int:
-    return each.start
-
-
-def _until(each: TopicRange) -> int:
-    return each.until
 
 
 def first_key(session: SparkSession, source: KafkaSource) -> bytes | None:

@@ -203,14 +203,6 @@ class TopicsRead:
             return SourceUnreachable(f"Kafka at {self._brokers.servers} did not answer for a while: {failure}")
         return failure
 
-    def has_answered_since(self, moment: float) -> bool:
-        """Whether Kafka has answered a look that began after the moment."""
-        return self.watch.has_answered_since(moment)
-
-    def now(self) -> float:
-        """A moment for `has_answered_since`."""
-        return forward_seconds()
-
     def close(self) -> None:
         """Look no more."""
         self.watch.stop()
