@@ -47,7 +47,7 @@ demo-kafka: $(READY) java connectors kafka-broker ## the same from Kafka, with i
 
 .PHONY: demo-debezium
 demo-debezium: $(READY) java connectors kafka-broker databases debezium ## a mirror of a PostgreSQL by Debezium, and its audit (also needs Java 25)
-	PYTHONPATH=tools $(BIN)/python -m devservers.demo_mirror
+	PYTHONPATH=tools $(BIN)/python -m devservers.mirror.demo
 
 .PHONY: demo-cluster
 demo-cluster: $(READY) java connectors kafka-broker ## on Kubernetes: install, apply, kill the driver, watch the restart (KUBECONFIG, kind, or root)

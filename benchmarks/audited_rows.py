@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
-from devservers.databases import Postgres
+from devservers.mirror.databases import Postgres
 from support.tables.local_writer import LocalWriter
 from support.tables.services.compactions import compact
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from devservers.databases import MariaDB, Postgres
 from devservers.kafka import KafkaBroker
+from devservers.mirror.databases import MariaDB, Postgres
 from devservers.s3 import S3Server
 from support.oracle.client import HudiOracle
 from support.oracle.environment import OracleEnvironment, OracleUnavailableError, find_environment

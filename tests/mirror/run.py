@@ -17,10 +17,10 @@ import pyarrow as pa
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 
-from devservers.databases import MariaDB, Postgres
-from devservers.debezium import DebeziumServer
 from devservers.kafka import KafkaBroker
 from devservers.locations import require
+from devservers.mirror.databases import MariaDB, Postgres
+from devservers.mirror.debezium import DebeziumServer
 from mirror.changes import Changes
 from mirror.sources import DDL, MariaDBSource, PostgresSource, Source
 from mirror.whole import instants, shown_in_part

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pymysql
 from typing_extensions import override
 
-from devservers.databases import Database, MariaDB, Postgres
+from devservers.mirror.databases import Database, MariaDB, Postgres
 
 MIRRORED: Final = pa.schema(
     [

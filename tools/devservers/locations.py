@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
+_JAVA_25 = ("/usr/lib/jvm/*25*/bin/java", "/opt/java/*25*/bin/java")
+"""For servers that need a newer one than Spark's."""
 
 
 class MissingDependencyError(Exception):
@@ -115,6 +117,18 @@ def require(target: str) -> Path:
     if not path.exists():
         raise MissingDependencyError(f"{path} is missing; `make {target}` in {PROJECT_ROOT} brings it")
     return path
+
+
+def java_25(what: str) -> Path:
+    """Java 25, for a server of this name.
+
+    Raises:
+        MissingDependencyError: there is none.
+    """
+    for pattern in _JAVA_25:
+        for found in Path("/").glob(pattern.lstrip("/")):
+            return found
+    raise MissingDependencyError(f"{what} needs Java 25: none at {' or '.join(_JAVA_25)}")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ from typing import Any, Self
 
 from typing_extensions import override
 
-from devservers.java import java_25
-from devservers.locations import require
+from devservers.locations import java_25, require
 from devservers.process import Server, ServerProcess, free_ports
 
 START_TIMEOUT_S = 400.0

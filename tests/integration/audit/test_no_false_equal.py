@@ -17,7 +17,7 @@ from bucketingest.cli.audit.source import Load, PostgresSource
 from bucketingest.cli.errors import BadOption
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.storage import open_storage
-from devservers.databases import Postgres
+from devservers.mirror.databases import Postgres
 from support.tables.local_writer import LocalWriter
 
 SCHEMA = pa.schema([("id", pa.int64()), ("area", pa.string()), ("amount", pa.decimal128(12, 3))])

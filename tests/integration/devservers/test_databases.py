@@ -2,7 +2,7 @@ import psycopg
 import pymysql
 import pytest
 
-from devservers.databases import MariaDB, Postgres
+from devservers.mirror.databases import MariaDB, Postgres
 
 
 def test_postgresql_keeps_what_was_committed_through_a_kill(postgres: Postgres) -> None:

@@ -20,7 +20,6 @@ LONGER: Final = {
     "decide/status.py": 410,
     "spec/job_report.py": 370,
     "stream/foreach_batch.py": 390,
-    "stream/ingestion.py": 430,
     "stream/report/board.py": 390,
     "stream/tables/one_table.py": 450,
     "stream/tables/running.py": 380,

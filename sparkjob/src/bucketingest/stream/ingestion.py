@@ -15,13 +15,11 @@ the wider schema, and it starts again in the same process, under the same lease.
 from __future__ import annotations
 
 import logging
-import threading
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -29,12 +27,9 @@ from pyspark.sql import DataFrame, SparkSession
 from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.decode.decoder_choice import Way
 from bucketingest.decode.kafka.client_options import Client
-from bucketingest.decode.registered.subjects import readers_schemas, registry_client, to_keep, with_columns
 from bucketingest.lease.guard import LEASE_MARGIN
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
-from bucketingest.registry.client import RegistryClient
-from bucketingest.registry.lookups import Patience, SchemaLookups
 from bucketingest.services.inline import Start as StartWorker
 from bucketingest.services.worker_process import WorkerProcess
 from bucketingest.spec.model import BucketIngest
@@ -44,16 +39,14 @@ from bucketingest.stream.checkpoint.checkpoint import SourceKind
 from bucketingest.stream.files.source import FilesInput, open_files
 from bucketingest.stream.files.writing import FilesWriter
 from bucketingest.stream.foreach_batch import MicroBatchFunction
-from bucketingest.stream.growth import Growth, Started, first_taken
+from bucketingest.stream.growth import first_taken
 from bucketingest.stream.held_table import HeldTable, drop_of, lock_of, recorded_sleep
 from bucketingest.stream.pacing import Pace
 from bucketingest.stream.pipeline import Pipeline
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.running import RunningIngest
 from bucketingest.stream.scaling import ExecutorScaling
-from bucketingest.stream.source.columns_schema import ColumnsSchema, SchemaGrown
-from bucketingest.stream.source.key_columns import with_record_key
-from bucketingest.stream.source.registered import RegisteredMessages
+from bucketingest.stream.source.inputs import Input, Inputs, checked, inputs_of
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.source.sources import read_source
 from bucketingest.stream.spark.executors import SparkExecutors
@@ -63,8 +56,7 @@ from bucketingest.stream.topics.reading import TopicsRead
 from bucketingest.stream.topics.transactions import WholeTransactions
 from bucketingest.stream.topics.without_spark import MESSAGES_HERE, TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
-from bucketingest.write.instants.commit_content import read_as_of
-from bucketingest.write.open_table import OpenTable, check_definition, open_table
+from bucketingest.write.open_table import OpenTable, open_table
 
 log = logging.getLogger(__name__)
 
@@ -121,108 +113,6 @@ def ingest(
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
-    """What a query reads, and what becomes of it: it changes with the schema of the columns."""
-
-    rows: DataFrame
-    pipeline: Pipeline
-    shape: RowShape
-    registered: RegisteredMessages | None = None
-    read_as: str = ""
-    """What `OpenTable` keeps of the resource."""
-
-    @classmethod
-    def of(
-        cls,
-        rows: DataFrame,
-        resource: BucketIngest,
-        lookups: SchemaLookups | None,
-        *,
-        makes_jobs: bool,
-        columns: ColumnsSchema | None,
-        board: ProgressBoard,
-        planned: Callable[[RowShape, DataFrame], RowShape],
-    ) -> Self:
-        """Of a resource whose columns are known. `columns`: their schema, if it may grow. `planned`: asks Spark about
-        the shape of rows. Raises InvalidTransform.
-        """
-        pipeline = Pipeline.of(resource)
-        pipeline = replace(pipeline, services=replace(pipeline.services, makes_jobs=makes_jobs))
-        shape = planned(RowShape(resource, pipeline.delete_when), rows)
-        if lookups is None:
-            return cls(rows, pipeline, shape)
-        stops = resource.spec.errors.unreadable_schema == "stop"
-        return cls(
-            rows,
-            pipeline,
-            shape,
-            RegisteredMessages(shape, rows, lookups, columns=columns, stops=stops, tell=board.schemas),
-            to_keep(resource) if columns is not None else "",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """What a resource may read, by schemas of which the first that its table takes is taken."""
-
-    versions: Iterator[Callable[[], Input]]
-    columns: ColumnsSchema | None = None
-    """The schema that is taken, if it grows."""
-    with_schema: Callable[[str], Input] | None = None
-    """An input with another one."""
-
-    def again(
-        self, given: Input, start: Callable[[Input], Started], asked: SchemaGrown | None, stop: threading.Event
-    ) -> Started:
-        """Starts once more, with the columns that are asked for if the table can have them. `given`: if they do not
-        grow. `stop`: the job is to stop.
-        """
-        if self.columns is None or self.with_schema is None:
-            return start(given)
-        return Growth(self.columns, self.with_schema, start).starter(asked, stop)
-
-
-def inputs_of(
-    session: SparkSession,
-    resource: BucketIngest,
-    rows: DataFrame,
-    board: ProgressBoard,
-    *,
-    service_jobs: bool = False,
-    planned: Callable[[RowShape, DataFrame], RowShape] = RowShape.planned,
-) -> Inputs:
-    """`rows`: the source's, which are not read. `planned`: asks Spark about the shape of rows. Raises as
-    `ingest_resource` does.
-    """
-    client, columns = _registry(resource), _growing_columns(resource)
-    lookups = None if client is None else SchemaLookups(client)
-    resource = with_record_key(resource, session, client, Patience())
-
-    def given(read_as: BucketIngest) -> Input:
-        with prepared(session):
-            return Input.of(
-                rows, read_as, lookups, makes_jobs=service_jobs, columns=columns, board=board, planned=planned
-            )
-
-    taken = resource
-
-    def first(read_as: BucketIngest) -> Input:
-        nonlocal taken
-        taken = read_as
-        if columns is not None and read_as.spec.format is not None:
-            columns.text = read_as.spec.format.columns_text
-        return given(read_as)
-
-    versions = iter([resource])
-    if client is not None:
-        pipeline = Pipeline.of(resource)
-        kept = read_as_of(open_storage(pipeline.table_url, pipeline.storage_options), pipeline.name)
-        versions = readers_schemas(resource, client, Patience(), kept)
-    made = (partial(first, each) for each in versions)
-    return Inputs(made, columns, lambda text: given(with_columns(taken, text)))
-
-
-@dataclass(frozen=True, slots=True)
 class _Job:
     """What stays the same as long as the process runs."""
 
@@ -262,12 +152,6 @@ def _start(inputs: Inputs, job: _Job, *, ended_hosts: Collection[str] = ()) -> R
 def catalog_keepers(pipeline: Pipeline, storage: Storage, board: ProgressBoard) -> list[CatalogKeeper]:
     """One for each catalog of the table, not started."""
     return [CatalogKeeper(storage, each, board.catalog, lambda: _changes(board)) for each in pipeline.catalogs]
-
-
-def checked(given: Input) -> Input:
-    """The input, if a table may have such columns. Raises as `check_definition`."""
-    check_definition(given.pipeline.definition, given.shape.schema(given.rows))
-    return given
 
 
 def _starter(
@@ -397,19 +281,6 @@ def _changes(board: ProgressBoard) -> object:
     now = board.snapshot()
     services = now.services
     return now.commits, None if services is None else (services.compactions, services.clusterings)
-
-
-def _registry(resource: BucketIngest) -> RegistryClient | None:
-    format_ = resource.spec.format
-    return None if format_ is None or format_.registry is None else registry_client(format_.registry)
-
-
-def _growing_columns(resource: BucketIngest) -> ColumnsSchema | None:
-    """The schema of the columns if it grows with the messages'."""
-    format_ = resource.spec.format
-    if format_ is None or not format_.follows_registry:
-        return None
-    return ColumnsSchema(resource.spec.schema_evolution.mode)
 
 
 def _source_kind(resource: BucketIngest) -> SourceKind:

@@ -24,11 +24,12 @@ from bucketingest.storage import open_storage
 from bucketingest.stream.errors import SourceUnreachable, StreamError
 from bucketingest.stream.foreach_batch import NOT_IN_ORDER
 from bucketingest.stream.growth import first_taken
-from bucketingest.stream.ingestion import Input, checked, inputs_of, open_held
+from bucketingest.stream.ingestion import open_held
 from bucketingest.stream.micro_batch import LeftToSpark, write_ranges
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.retry.letters import Asked, places_of, put_back
 from bucketingest.stream.retry.rounds import Outcome, Retry, retry_all
+from bucketingest.stream.source.inputs import Input, checked, inputs_of
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.sources import read_ranges, read_source
 from bucketingest.stream.spark.session import prepared

@@ -35,11 +35,12 @@ from bucketingest.stream.checkpoint.checkpoint import chained, check_kind
 from bucketingest.stream.errors import SourceUnreachable, TopicsMissing
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.growth import Growth, first_taken
-from bucketingest.stream.ingestion import Input, Inputs, catalog_keepers, checked, inputs_of, opened_for
+from bucketingest.stream.ingestion import catalog_keepers, opened_for
 from bucketingest.stream.micro_batch import write_ranges
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.retry.letters import places_of, put_back
 from bucketingest.stream.source.columns_schema import SchemaGrown
+from bucketingest.stream.source.inputs import Input, Inputs, checked, inputs_of
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.failures import essence, got_no_answer

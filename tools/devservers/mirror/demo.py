@@ -18,10 +18,10 @@ from typing import Any, Final
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
 
-from devservers.databases import Postgres
-from devservers.debezium import DebeziumServer
 from devservers.kafka import KafkaBroker
 from devservers.locations import MissingDependencyError
+from devservers.mirror.databases import Postgres
+from devservers.mirror.debezium import DebeziumServer
 from devservers.process import ServerError
 
 TOPIC: Final = "shop.inv.orders"

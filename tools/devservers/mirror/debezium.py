@@ -9,9 +9,8 @@ from typing import Final, Self
 
 from typing_extensions import override
 
-from devservers.databases import Database, MariaDB
-from devservers.java import java_25
-from devservers.locations import require
+from devservers.locations import java_25, require
+from devservers.mirror.databases import Database, MariaDB
 from devservers.process import CrashableServer, ServerProcess, answers, free_ports
 
 START_TIMEOUT_S: Final = 120.0

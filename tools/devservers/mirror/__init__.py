@@ -1,0 +1,1 @@
+"""Databases whose tables are mirrored, and Debezium, which reads their changes."""
