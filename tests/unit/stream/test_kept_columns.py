@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,8 +15,9 @@ from bucketingest.decode.registered.subjects import registry_client, to_keep, wi
 from bucketingest.hudi.table.table import TableDefinition
 from bucketingest.registry.lookups import Patience
 from bucketingest.spec.model import BucketIngest
-from bucketingest.stream import ingestion
 from bucketingest.stream.report.board import ProgressBoard
+from bucketingest.stream.source import inputs as module
+from bucketingest.stream.source.shape import RowShape
 from support.jobs.stream_runs import Lake
 from support.registry.http_registry import http_registry
 from support.tables.local_writer import LocalWriter
@@ -28,9 +29,14 @@ def test_the_last_commit_says_the_columns_and_no_registry_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kafka = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
-    taken: list[BucketIngest] = []
-    monkeypatch.setattr(ingestion, "prepared", lambda _: nullcontext())
-    monkeypatch.setattr(ingestion.Input, "of", lambda _, given, *__, **___: taken.append(given))
+    taken: list[BucketIngest | None] = []
+    monkeypatch.setattr(module, "prepared", lambda _: nullcontext())
+    monkeypatch.setattr(module, "RegisteredMessages", lambda *_, **__: None)
+
+    def planned(shape: RowShape, _: object) -> RowShape:
+        taken.append(shape.resource)
+        return shape
+
     with http_registry() as registry:
         registry.register("orders-value", ORDER)
         format_: dict[str, Any] = {"type": "avro", "registry": {"url": registry.url}}
@@ -49,7 +55,8 @@ def test_the_last_commit_says_the_columns_and_no_registry_is_asked(
         read_as=to_keep(with_columns(first, text)),
     )
     written.commit(pa.Table.from_pylist([{"id": "a", "old": "x"}], schema))
-    inputs = ingestion.inputs_of(cast(Any, None), given, cast(Any, None), ProgressBoard())  # the registry is down
+    unused: Any = None
+    inputs = module.inputs_of(unused, given, unused, ProgressBoard(), planned=planned)  # the registry is down
     next(inputs.versions)()
     assert taken == [first]
     assert inputs.columns is not None
