@@ -9,12 +9,10 @@ from typing import Annotated
 
 import typer
 
-from bucketingest.cli.audit.commands import audit
+from bucketingest.cli.commands import audit, query, retry
 from bucketingest.cli.exit_code_of_error import exit_code_table
 from bucketingest.cli.options import DEFAULT_GRACE, TERMINATION_LOG_VARIABLE, RunOptions, UnknownFields
 from bucketingest.cli.process.logs import LogFormat, configure_logs
-from bucketingest.cli.query.commands import query
-from bucketingest.cli.retry import retry
 from bucketingest.cli.services import commands as services
 from bucketingest.cli.table_options import (
     DryRunOption,

@@ -34,7 +34,7 @@ from bucketingest.spec.fields.table import Table
 from bucketingest.spec.fields.tables import Tables
 from bucketingest.spec.formats.format import Format
 from bucketingest.spec.reading.view import View
-from bucketingest.spec.rules import files, formats, pod, running, source, table, tables
+from bucketingest.spec.rules import formats, pod, running, source, table, tables
 from bucketingest.spec.rules.finding import PLACE, Finding
 from bucketingest.spec.scalars import ALLOWED_KEY, Flag, OptionValue
 
@@ -62,7 +62,7 @@ STATE_FOLDER: Final = "/var/lib/bucketingest"
 """Where a job keeps files that may be lost: writable in its pods, empty in each new one."""
 
 
-_RULES: Final = tuple(rule for part in (source, formats, files, table, pod, tables, running) for rule in part.RULES)
+_RULES: Final = tuple(rule for part in (source, formats, table, pod, tables, running) for rule in part.RULES)
 
 
 def broken_rules(document: Mapping[str, Any]) -> list[Finding]:

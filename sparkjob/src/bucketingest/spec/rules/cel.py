@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bucketingest.spec.rules.files import HIDDEN
 from bucketingest.spec.rules.finding import in_words
+from bucketingest.spec.rules.source import HIDDEN
 
 
 @dataclass(frozen=True, slots=True)

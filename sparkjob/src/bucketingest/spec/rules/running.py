@@ -9,8 +9,8 @@ from typing import Any, Final
 from bucketingest.spec.fields.options import SPARK_SETTINGS
 from bucketingest.spec.quantity import format_duration
 from bucketingest.spec.reading.view import View
-from bucketingest.spec.rules.files import HIDDEN
 from bucketingest.spec.rules.finding import Finding, Rules, exactly_one, mappings
+from bucketingest.spec.rules.source import HIDDEN
 
 CATALOGS: Final = ("hive", "glue", "iceberg")
 

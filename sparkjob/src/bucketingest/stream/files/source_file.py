@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import translate
 from typing import Any, Final, Self
 
-from bucketingest.spec.rules.files import HIDDEN
+from bucketingest.spec.rules.source import HIDDEN
 from bucketingest.storage import ObjectInfo, SkippingStorage, Storage
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
