@@ -115,7 +115,8 @@ class MicroBatchFunction:
         self._shape = shape
         self._coordinator = coordinator
         self._positions: Positions | None = None
-        self._note_beginning: Callable[[], None] = _nothing
+        self.keep_beginning: Callable[[], None] = lambda: None
+        """Stores where the source began: before the first micro-batch, and while there is none."""
         self._tasks = tasks
         self.board = board
         self.busy = threading.Lock()
@@ -126,9 +127,9 @@ class MicroBatchFunction:
         self.failure: BaseException | None = None
         """What ended the query, as it was raised: Spark reports only its text."""
 
-    def begin(self, positions: Positions, note_beginning: Callable[[], None]) -> None:
-        """A query starts. `note_beginning`: stores where the source began, once that is known."""
-        self._positions, self._note_beginning = positions, note_beginning
+    def begin(self, positions: Positions, keep_beginning: Callable[[], None]) -> None:
+        """A query starts. `keep_beginning`: stores where the source began, once that is known."""
+        self._positions, self.keep_beginning = positions, keep_beginning
         self.failure = None
         if self._pace is not None:
             self._pace.begin()
@@ -148,10 +149,6 @@ class MicroBatchFunction:
     def gives_way(self) -> bool:
         """Whether the query is ending, for any reason: no further micro-batch starts."""
         return self.stop_requested.is_set() or self.ending.is_set()
-
-    def keep_beginning(self) -> None:
-        """Store where the source began: before the first micro-batch, and while there is none."""
-        self._note_beginning()
 
     def commit(self, *, now: bool) -> None:
         """Between micro-batches: commit the open instant if its time has come, or `now`. Call with `busy` held.
@@ -355,10 +352,6 @@ class MicroBatchFunction:
 def _frame(rows: DataFrame | TopicBatch) -> DataFrame:
     """As Spark reads them."""
     return rows.rows if isinstance(rows, TopicBatch) else rows
-
-
-def _nothing() -> None:
-    """No query has started."""
 
 
 def _log_commit(commit: Commit) -> None:
