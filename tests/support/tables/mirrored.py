@@ -119,7 +119,7 @@ class Mirror(LocalWriter):
             except TruncatedAt as found:
                 first = messages.column("offset")[0].as_py() if messages.num_rows else 0
                 messages = messages.slice(found.offset + 1 - first)
-                files = slices_to_empty(storage, plan.instant_time, plan.sequence)
+                files = slices_to_empty(storage, plan.pipeline, plan.instant_time, plan.sequence)
                 deletes = pa.Table.from_batches(
                     chain.from_iterable(deletes_of(each, plan) for each in files), plan.schema
                 )

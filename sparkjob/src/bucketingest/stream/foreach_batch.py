@@ -278,7 +278,7 @@ class MicroBatchFunction:
                     raise QueryFailed(NOT_IN_ORDER, SourceTruncated.__name__) from found
                 log.warning("the source was truncated: all older rows are deleted", extra={"offset": found.offset})
                 rows = _frame(rows).where(F.col(OFFSET) > found.offset)
-                files = slices_to_empty(self._opened.storage, plan.instant_time, plan.sequence)
+                files = slices_to_empty(self._opened.storage, plan.pipeline, plan.instant_time, plan.sequence)
                 plan = replace(plan, emptied=files)
 
     def _written_as(self, rows: Rows, plan: WritePlan) -> Sequence[WriteStatus]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -50,7 +50,7 @@ class WritePlan:
     """The partitions that the table has: they have their partition metadata and are routed evenly."""
     room: PathRoom = UNBOUNDED
     """How long paths in the table may be: a row whose partition needs a longer one is rejected."""
-    emptied: tuple[FileSlice, ...] | None = None
+    emptied: Sequence[FileSlice] | None = None
     """All that the table has, if the source was truncated: these rows are deleted first."""
     made_at: datetime = field(default_factory=utc_now)
     """When its instant was known to be open, by the driver's clock; see `Assignment`."""

@@ -73,7 +73,7 @@ class Engine:
             return table
         self._route(self._job.name, actor)  # of this process alone: it reads the table, and others have their turn
         plan = self._plan(self._job.name, opened, assignment)
-        files = slices_to_empty(self._around.view(actor), plan.instant_time, plan.sequence)
+        files = slices_to_empty(self._around.view(actor), plan.pipeline, plan.instant_time, plan.sequence)
         gone = pa.Table.from_batches(chain.from_iterable(deletes_of(each, plan) for each in files), plan.schema)
         return pa.concat_tables([gone.select(INPUT_SCHEMA.names).cast(INPUT_SCHEMA), table])
 

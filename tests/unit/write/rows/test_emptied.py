@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from bucketingest.hudi.naming import BaseFileName, LogFileName
-from bucketingest.storage import open_storage
+from bucketingest.hudi.table.table import TableDefinition
+from bucketingest.index.state.key_columns import keys_of_rows
+from bucketingest.storage.interface import Level, ObjectInfo
+from bucketingest.storage.local.storage import LocalStorage
 from bucketingest.write.rows.emptied import slices_to_empty
+from support.tables.local_writer import PIPELINE, LocalWriter
 
-FILE_ID = "bf2088c9-aed6-993e-d818-ce56272da438-0"
-INSTANT = "20261121080001056"
+SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string())])
 
 
-@pytest.mark.parametrize(("sequence", "found"), [(1, []), (2, [1]), (3, [1, 2])])
-def test_of_its_own_instant_only_what_earlier_micro_batches_wrote(
-    tmp_path: Path, sequence: int, found: list[int]
+class Lagging(LocalStorage):
+    """Its listings show no data file yet."""
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        yield from super().list(prefix) if prefix.startswith(".hoodie") else ()
+
+    def list_level(self, prefix: str = "") -> Level:
+        return super().list_level(prefix) if prefix.startswith(".hoodie") else Level()
+
+
+@pytest.fixture
+def two_instants(tmp_path: Path) -> str:
+    """A table with a completed instant of one row, and an open one with three micro-batches of one; returns the open
+    one's time.
+    """
+    definition = TableDefinition("t", ("id",), ("region",), buckets=2)
+    LocalWriter(tmp_path, definition, SCHEMA).commit(rows("old"))
+    writer = LocalWriter(tmp_path, definition, SCHEMA, commit_interval=timedelta(days=1))
+    times = {writer.commit(rows(name)).instant_time for name in ("first", "second", "third")}
+    (time,) = times
+    assert time is not None
+    return time
+
+
+def rows(*names: str) -> pa.Table:
+    return pa.table([pa.array(names), pa.array(["eu"] * len(names))], schema=SCHEMA)
+
+
+def keys(storage: LocalStorage, instant_time: str, sequence: int) -> list[str]:
+    slices = slices_to_empty(storage, PIPELINE, instant_time, sequence)
+    return sorted(key for each in slices for keys in keys_of_rows(storage, each) for key in keys.to_pylist())
+
+
+@pytest.mark.parametrize("kind", [LocalStorage, Lagging])
+@pytest.mark.parametrize(("sequence", "own"), [(1, []), (2, ["first"]), (3, ["first", "second"])])
+def test_all_commits_and_of_its_own_instant_what_earlier_micro_batches_wrote(
+    tmp_path: Path, two_instants: str, kind: type[LocalStorage], sequence: int, own: list[str]
 ) -> None:
-    """A base file is what an earlier attempt wrote of the same micro-batch: such an instant has one."""
-    folder = tmp_path / "eu"
-    folder.mkdir()
-    (tmp_path / ".hoodie" / "timeline").mkdir(parents=True)
-    logs = [str(LogFileName(FILE_ID, INSTANT, version)) for version in (1, 2)]
-    for name in (*logs, str(BaseFileName(FILE_ID.replace("bf", "af"), INSTANT))):
-        (folder / name).touch()
-    slices = slices_to_empty(open_storage(str(tmp_path)), INSTANT, sequence)
-    names = [Path(file.path).name for each in slices for file in each.files]
-    assert names == [logs[version - 1] for version in found]
+    found = keys(kind(str(tmp_path)), two_instants, sequence)
+    assert found == sorted(["old", *own])

@@ -69,7 +69,7 @@ class Committed:
     @classmethod
     def of(cls, storage: Storage, instant: Instant) -> Self:
         """A completed instant on the timeline."""
-        return cls(instant.request_time, instant.completion_time or "", lambda: _files(storage, instant))
+        return cls(instant.request_time, instant.completion_time or "", lambda: files_of(storage, instant))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,8 @@ def came_too_late(storage: Storage, timeline: Timeline, instant: Instant) -> str
     return None
 
 
-def _files(storage: Storage, instant: Instant) -> list[WrittenFile]:
+def files_of(storage: Storage, instant: Instant) -> list[WrittenFile]:
+    """What a completed write instant wrote; nothing if it is gone since the timeline was loaded."""
     path = path_of(instant)
     try:
         return CommitMetadata.decode_files(storage.get(path), path)

@@ -26,8 +26,8 @@ from bucketingest.hudi.naming import join
 from bucketingest.hudi.table.file_view import FileGroup, FileSlice, load_file_view
 from bucketingest.hudi.table.schema import avro_to_arrow
 from bucketingest.hudi.table.table import load_table
-from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.timeline import Timeline, path_of
+from bucketingest.hudi.timeline.overtaking import files_of
+from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.assignment.file_id_assigner import FileIdAssigner
 from bucketingest.index.assignment.planned_file_ids import PlannedFileIds
 from bucketingest.index.placing import INSERTS, UPDATES, Place, StatePlacing
@@ -249,8 +249,7 @@ class TableAt:
         """The files of the commits on the timeline, by partition: a listing may leave the newest ones out."""
         found: defaultdict[str, list[str]] = defaultdict(list)
         for instant in self._timeline.completed_commits:
-            path = path_of(instant)
-            for file in CommitMetadata.decode_files(self.storage.get(path), path):
+            for file in files_of(self.storage, instant):
                 if file.name:
                     found[file.partition_path].append(join(file.partition_path, file.name))
         return found

@@ -4,44 +4,43 @@ does not matter which index the table has, and no row has to be known twice.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import chain
 
 import pyarrow as pa
 
-from bucketingest.hudi.naming import version_of
+from bucketingest.hudi.naming import LogFileName, join
 from bucketingest.hudi.plans.replaced import replaced_file_groups
-from bucketingest.hudi.table.file_view import DataFile, FileGroup, FileSlice, load_file_view
+from bucketingest.hudi.table.file_view import DataFile, FileSlice, load_file_view
+from bucketingest.hudi.timeline.overtaking import files_of
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.state.key_columns import rows_of
 from bucketingest.storage import Storage, open_storage
+from bucketingest.write.instants.journal import Journal
 from bucketingest.write.plan import DELETE_COLUMN, WritePlan
+from bucketingest.write.rows.write_status import WriteStatus
 
 
-def slices_to_empty(storage: Storage, instant_time: str, sequence: int) -> tuple[FileSlice, ...]:
-    """What has the rows of a table as a micro-batch finds it: the newest slice of each file group, with what its own
-    instant wrote in earlier micro-batches.
+def slices_to_empty(storage: Storage, pipeline: str, instant_time: str, sequence: int) -> list[FileSlice]:
+    """What has the rows of a table as a micro-batch finds it: the newest slice of each file group, and what its own
+    instant wrote in earlier micro-batches. A listing may leave out the newest files: commits and the journal name them.
     """
     timeline = Timeline.load(storage)
-    view, replaced = load_file_view(storage, timeline), replaced_file_groups(storage, timeline)
+    commits = chain.from_iterable(files_of(storage, each) for each in timeline.completed_commits)
+    named = [join(file.partition_path, file.name) for file in commits if file.name]
+    view, replaced = load_file_view(storage, timeline, named=named), replaced_file_groups(storage, timeline)
     groups = (group for group in view.groups if (group.partition_path, group.file_id) not in replaced)
-    found = (_with_own(group, instant_time, sequence) for group in groups)
-    return tuple(each for each in found if each.files)
+    before = Journal(storage, pipeline).ledgers(instant_time)[: sequence - 1]
+    own = [_log_of(status) for entry in before for status in entry.statuses if status.file_id]
+    return [each.latest for each in groups if each.latest is not None] + [
+        FileSlice(instant_time, None, (log,)) for log in own
+    ]
 
 
-def _with_own(group: FileGroup, instant_time: str, sequence: int) -> FileSlice:
-    own = [file for file in group.uncommitted if file.instant == instant_time and _version(file) < sequence]
-    latest = group.latest or FileSlice(instant_time, None, ())
-    return replace(latest, log_files=(*latest.log_files, *own))
-
-
-def _version(file: DataFile) -> float:
-    """By whose micro-batch of its instant it was written. An instant that writes base files has one micro-batch: they
-    are what an earlier attempt has made of it.
-    """
-    version = version_of(str(file.name))
-    return math.inf if version is None else version
+def _log_of(status: WriteStatus) -> DataFile:
+    """An instant that writes base files has one micro-batch."""
+    path = join(status.partition_path, status.file_name)
+    return DataFile(path, status.size_bytes, LogFileName.parse(status.file_name))
 
 
 def deletes_of(files: FileSlice, plan: WritePlan) -> Iterator[pa.RecordBatch]:
