@@ -16,7 +16,7 @@ import pyarrow as pa
 from bucketingest.decode.debezium.events import DELETED, NOTHING, EventRules, Images, images_of, is_insert, lacking_key
 from bucketingest.decode.debezium.flat import flat_images_of
 from bucketingest.decode.debezium.heads import Messages
-from bucketingest.decode.debezium.placeholders import WHY, WHY_NEW, placeholders_in
+from bucketingest.decode.debezium.placeholders import WHY, WHY_NEW, may_have_placeholders, placeholders_in
 from bucketingest.decode.debezium.readings import Reading, readings_of
 from bucketingest.decode.json.decoder import JsonDecoder
 from bucketingest.decode.rows import Decoded, Refused
@@ -85,9 +85,7 @@ class DebeziumDecoder:
         """Rows, schema by schema; adds to `why`, by the number of the message, why others are none."""
         for schema, places in images.schemas.items():
             if len(places):
-                texts = images.texts if len(places) == len(images.texts) else images.texts.take(pa.array(places))
-                why |= self._refuse_placeholders(images, texts, places, messages)
-                yield self._part(images, texts, schema, places, why)
+                yield self._part(images, schema, places, messages, why)
 
     def _refuse_placeholders(
         self, images: Images, texts: pa.BinaryArray, places: Places, messages: Messages
@@ -102,9 +100,12 @@ class DebeziumDecoder:
             why |= {at: WHY_NEW.format(others[at]) for at in new}
         return {int(images.numbers[places[at]]): text for at, text in why.items() if not images.deletes[places[at]]}
 
-    def _part(self, images: Images, texts: pa.BinaryArray, schema: bytes, places: Places, why: dict[int, str]) -> _Part:
+    def _part(self, images: Images, schema: bytes, places: Places, messages: Messages, why: dict[int, str]) -> _Part:
         decoder, readings = self._reader(schema)
+        texts = images.texts if len(places) == len(images.texts) else images.texts.take(pa.array(places))
         decoded = decoder.decode(texts)
+        if decoded.refused or may_have_placeholders(decoded.rows):
+            why |= self._refuse_placeholders(images, texts, places, messages)
         for each in decoded.refused:
             hint = _BASE64 if "DECIMAL" in each.why and schema == NOTHING else ""
             why.setdefault(int(images.numbers[places[each.number]]), f"{each.why}{hint}")

@@ -28,7 +28,7 @@ _GEOMETRIES: Final = (
     "0101000020E6100000000000FC83D797C1000000FC83D797C1",
     "0101000020E61000000C21E7FDFF7F66401842CEFBFF7F5640",
 )
-_FORMS: Final = (
+_FORMS: Final[tuple[str | bytes, ...]] = (
     PLACEHOLDER,
     base64.b64encode(_BYTES).decode(),
     UUID_FORM,
@@ -41,6 +41,7 @@ _SEEN: Final = (
     *(f'"{each}"'.encode() for each in _FORMS if isinstance(each, str)),
     ",".join(map(str, _NUMBERS[:8])).encode(),
 )
+_SEEN_IN_TEXTS: Final[tuple[bytes, ...]] = (*{each.encode() if isinstance(each, str) else each for each in _FORMS}, _SEEN[-1])
 _SEEN_IN_COLUMNS: Final = (
     _BYTES,
     UUID_FORM.encode(),
@@ -76,6 +77,12 @@ def placeholders_in(images: pa.BinaryArray, columns: pa.Schema, keeps: Container
         if name is not None:
             found[number] = name
     return found
+
+
+def may_have_placeholders(rows: pa.RecordBatch) -> bool:
+    """Whether rows that were read from JSON may have one: mostly not, and their texts are shorter than the images."""
+    kinds = [column for column in rows.columns if not pa.types.is_primitive(column.type)]
+    return any(pa.types.is_nested(each.type) or _has(each.buffers()[-1], _SEEN_IN_TEXTS) for each in kinds)
 
 
 def placeholders_in_columns(columns: Mapping[str, pa.Array], keeps: Container[str] = ()) -> dict[int, str]:

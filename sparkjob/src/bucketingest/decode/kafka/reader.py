@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
@@ -131,22 +132,20 @@ def _batches(pieces: Iterator[Piece], columns: tuple[str, ...]) -> Iterator[pa.R
     held: Piece = [[] for _ in columns]
     size = 0
     for piece in pieces:
-        size_of_piece = sum(map(len, filter(None, piece[0])))
-        if len(held[0]) + len(piece[0]) <= BATCH_ROWS and size + size_of_piece <= BATCH_BYTES:
-            for column, more in zip(held, piece, strict=True):
-                column.extend(more)
-            size += size_of_piece
-        else:
-            for message in zip(*piece, strict=True):
-                if len(held[0]) == BATCH_ROWS or size >= BATCH_BYTES:
-                    yield _batch(held, columns)
-                    held, size = [[] for _ in columns], 0
-                for column, each in zip(held, message, strict=True):
-                    column.append(each)
-                size += len(message[0] or b"")
-        if len(held[0]) == BATCH_ROWS or size >= BATCH_BYTES:
-            yield _batch(held, columns)
-            held, size = [[] for _ in columns], 0
+        while piece[0]:
+            count = min(len(piece[0]), BATCH_ROWS - len(held[0]))
+            more = sum(map(len, filter(None, piece[0][:count])))
+            if size + more >= BATCH_BYTES:  # up to the message that fills it
+                sums = list(accumulate((len(value or b"") for value in piece[0][:count]), initial=0))
+                count = next(at for at, each in enumerate(sums) if size + each >= BATCH_BYTES)
+                more = sums[count]
+            for column, values in zip(held, piece, strict=True):
+                column.extend(values[:count])
+            piece = [values[count:] for values in piece]  # noqa: PLW2901 - what is left of it
+            size += more
+            if len(held[0]) == BATCH_ROWS or size >= BATCH_BYTES:
+                yield _batch(held, columns)
+                held, size = [[] for _ in columns], 0
     if held[0]:
         yield _batch(held, columns)
 
