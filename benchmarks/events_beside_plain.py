@@ -53,6 +53,8 @@ COLUMNS: Final = columns_of(
     "id BIGINT, customer STRING, amount DOUBLE, quantity BIGINT, paid BOOLEAN, note STRING, at TIMESTAMP"
 )
 AVRO_TYPES: Final = {"int64": "long", "string": "string", "double": "double", "boolean": "boolean"}
+WITH_PLACE: Final = "plain JSON with these columns"
+"""Topic, partition and offset are columns, as a table without a key has them, and the key is one of the message."""
 PLACE: Final = {"topic": "_topic", "partition": "_partition", "offset": "_offset"}
 SOURCE: Final = {
     "version": "3.6.1.Final",
@@ -116,9 +118,9 @@ def json_forms(rows: int) -> dict[str, Form]:
         "Debezium, with schema": Form([b'{"schema":%s,"payload":%s}' % (schema, each) for each in events], of_events),
         "Debezium, flat": Form(plain, flat),
         "plain JSON, appended": Form(
-            plain, _decoder(JsonDecoder(COLUMNS), columns=MessageColumns(PLACE)), tuple(PLACE.values())
+            plain, _decoder(JsonDecoder(COLUMNS), columns=MessageColumns(PLACE)), tuple(PLACE.values()), WITH_PLACE
         ),
-        "plain JSON with these columns": Form(plain, _decoder(JsonDecoder(COLUMNS), columns=MessageColumns(PLACE))),
+        WITH_PLACE: Form(plain, _decoder(JsonDecoder(COLUMNS), columns=MessageColumns(PLACE))),
     }
 
 

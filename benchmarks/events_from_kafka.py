@@ -19,7 +19,7 @@ from bench.sides.start import start_ours
 from devservers.kafka import KafkaBroker
 from devservers.produce import produce
 from devservers.registry import SchemaRegistry
-from events_beside_plain import PLACE, Form, avro_forms, json_forms
+from events_beside_plain import PLACE, WITH_PLACE, Form, avro_forms, json_forms
 from support.decoding.registered_avro import header
 
 DDL: Final = "id BIGINT, customer STRING, amount DOUBLE, quantity BIGINT, paid BOOLEAN, note STRING, at TIMESTAMP"
@@ -30,7 +30,7 @@ ENVELOPES: Final = {
     "Debezium, Avro": "debezium",
 }
 FORMS: Final = {
-    "json": ("plain JSON", *list(ENVELOPES)[:3], "plain JSON, appended"),
+    "json": ("plain JSON", *list(ENVELOPES)[:3], WITH_PLACE, "plain JSON, appended"),
     "avro": ("plain Avro", "Debezium, Avro"),
 }
 PARTITIONS: Final = 2
@@ -86,9 +86,8 @@ def _resource(table: Path, number: int, form: str, source: dict[str, Any], regis
         format_ = {"type": "avro", "registry": {"url": registry}}
     if form in ENVELOPES:
         format_["envelope"] = {"type": ENVELOPES[form]}
-    appended = "appended" in form
-    key = {} if appended else {"recordKey": ["id"]}
-    if appended:
+    key = {} if "appended" in form else {"recordKey": ["id"]}
+    if form == WITH_PLACE or not key:
         source = source | {"columns": PLACE}
     spec = {
         "source": {"kafka": source | {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 1_000_000_000}},
