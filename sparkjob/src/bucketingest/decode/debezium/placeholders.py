@@ -41,7 +41,10 @@ _SEEN: Final = (
     *(f'"{each}"'.encode() for each in _FORMS if isinstance(each, str)),
     ",".join(map(str, _NUMBERS[:8])).encode(),
 )
-_SEEN_IN_TEXTS: Final[tuple[bytes, ...]] = (*{each.encode() if isinstance(each, str) else each for each in _FORMS}, _SEEN[-1])
+_SEEN_IN_TEXTS: Final[tuple[bytes, ...]] = (
+    *{each.encode() if isinstance(each, str) else each for each in _FORMS},
+    _SEEN[-1],
+)
 _SEEN_IN_COLUMNS: Final = (
     _BYTES,
     UUID_FORM.encode(),
