@@ -56,6 +56,8 @@ def _joined(reader: Kinds, message: Kinds, *, is_json: bool = False) -> Kinds | 
     for path, kind in message.items():
         if is_json and (reader.get(path[:1], reader.get(path)) == "string"):
             continue
+        if is_json and _is_looked_at(reader.get((path[0], "")), message[path[0], ""]):
+            continue
         known = found.setdefault(path, kind)
         if known == kind:
             continue
@@ -65,6 +67,11 @@ def _joined(reader: Kinds, message: Kinds, *, is_json: bool = False) -> Kinds | 
         elif known not in _READ_AS.get(kind, ()) and not (is_json and (known, kind) == ("long", "double")):
             return None
     return found
+
+
+def _is_looked_at(known: str | None, shape: str) -> bool:
+    """Whether JSON's objects are a map to one schema and a record to the other: each value is looked at."""
+    return {known, shape} == {"map", "record"}
 
 
 def _stored(table: Kinds, columns: Kinds) -> Kinds | None:
@@ -164,6 +171,11 @@ class Expected:
         is_text = (of.shape, of.kind) == ("plain", "string")
         if self.format == "json" and not is_text and self.reader.get((of.name,)) == "string":
             return json.dumps(value)
+        if self.format == "json" and _is_looked_at(known := self.reader.get((of.name, "")), of.shape):
+            if known == "map":
+                return [(key, self._looked_at((of.name, "value"), of.kind, each)) for key, each in value.items()]
+            inside = [path for path in self.reader if path[0] == of.name and path[1:] not in {(), ("",)}]
+            return {path[1]: self._looked_at(path, of.kind, value.get(path[1])) for path in inside}
         if of.shape == "plain":
             return self._number((of.name,), of.kind, value)
         if of.shape == "map":
@@ -173,6 +185,11 @@ class Expected:
             for record in (value if of.shape == "array" else [value])
         ]
         return records if of.shape == "array" else records[0]
+
+    def _looked_at(self, path: tuple[str, ...], kind: str, value: Any) -> Any:
+        if value is None or kind == self.reader[path] or {kind, self.reader[path]} <= {"long", "double"}:
+            return value if value is None else self._number(path, kind, value)
+        return self._number(path, kind, value) if self.reader[path] == "string" else _ROUNDED
 
     def _number(self, path: tuple[str, ...], kind: str, value: Any) -> Any:
         wanted = self.reader[path]
