@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -64,6 +64,28 @@ def grown(reader_text: str, writer_text: str, *, widens: bool = True) -> tuple[s
     except Incompatible:
         return reader_text, ()
     return json.dumps(reader), tuple(changed)
+
+
+def fitted(reader: Any, writer: Any, fit: Callable[[dict[str, Any], dict[str, Any]], Any]) -> Any:
+    """The writer's type, with what `fit` makes of each of the reader's and the writer's inside that are not both
+    records, arrays or maps: a format may take more for a value of the reader's than Avro does.
+    """
+    one, other = value_of(reader), value_of(writer)
+    if one is None or other is None:
+        return writer
+    match one["type"], other["type"]:
+        case "record", "record":
+            known = {each["name"]: each["type"] for each in one["fields"]}
+            fields = [
+                {**each, "type": fitted(known[each["name"]], each["type"], fit)} if each["name"] in known else each
+                for each in other["fields"]
+            ]
+            return {**other, "fields": fields}
+        case "array", "array":
+            return {**other, "items": fitted(one["items"], other["items"], fit)}
+        case "map", "map":
+            return {**other, "values": fitted(one["values"], other["values"], fit)}
+    return fit(one, other)
 
 
 def columns_in_all(reader_text: str) -> int:

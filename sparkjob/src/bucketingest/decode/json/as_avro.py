@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
 from typing import Any, Final, NamedTuple
 
-from bucketingest.decode.avro.growth import value_of
+from bucketingest.decode.avro.growth import fitted, value_of
 from bucketingest.decode.avro.schema import UnreadableSchema
 from bucketingest.decode.json.references import Documents, base_of
 
@@ -227,24 +227,14 @@ def fitted_to(reader: Any, writer: Any) -> Any:
     """The writer's type with the reader's where each value is looked at: STRING takes all, and what the schema does not
     say may be anything. Both are Avro's, in an array, a map or a record each.
     """
-    one, other = value_of(reader), value_of(writer)
-    if one is None or other is None:
-        return writer
+    return fitted(reader, writer, _fit)
+
+
+def _fit(one: dict[str, Any], other: dict[str, Any]) -> Any:
     kinds = one["type"], other["type"]
     if kinds[0] == "string" or kinds == ("long", "double"):
         return one
     match kinds:
-        case "record", "record":
-            known = {each["name"]: each["type"] for each in one["fields"]}
-            fields = [
-                {**each, "type": fitted_to(known[each["name"]], each["type"])} if each["name"] in known else each
-                for each in other["fields"]
-            ]
-            return {**other, "fields": fields}
-        case "array", "array":
-            return {**other, "items": fitted_to(one["items"], other["items"])}
-        case "map", "map":
-            return {**other, "values": fitted_to(one["values"], other["values"])}
         case "map", "record":  # the schema names some of the keys now
             types = [each["type"] for each in other["fields"]]
             return {**one, "values": _looked_at(one["values"], reduce(_of_both, types) if types else ANY)}
@@ -253,7 +243,7 @@ def fitted_to(reader: Any, writer: Any) -> Any:
             return {**one, "fields": [*fields, _OTHERS]}
     if other.get("any"):
         return _looked_at(one, other.get("of", {}).get(one["type"], other))
-    return writer
+    return other
 
 
 def _looked_at(reader: Any, writer: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from bucketingest.decode.avro.growth import fitted
 from bucketingest.decode.avro.resolution import Incompatible
 from bucketingest.decode.protobuf.schema import LONG, WHOLE, Field, Message
 
@@ -48,6 +49,22 @@ def _type(field: Field) -> Any:
     return {"type": "array", "items": kind} if field.repeated else kind
 
 
+def fitted_to(reader: Any, writer: Any) -> Any:
+    """The writer's type with the reader's for what Protobuf takes for the same: a single value is an array of one, and
+    a bool is a number.
+    """
+    return fitted(reader, writer, _fit)
+
+
+def _fit(one: dict[str, Any], other: dict[str, Any]) -> Any:
+    match one["type"], other["type"]:
+        case "array", kind if kind != "map":
+            return {"type": "array", "items": fitted_to(one["items"], other)}
+        case "int" | "long", "boolean":
+            return {"type": one["type"]}
+    return other
+
+
 def only_columns(message: Message, columns: Any) -> Message:
     """The message with those of its fields that are columns, or have one inside. `columns`: Arrow fields, of types that
     the fields' can be read as. Raises Incompatible.
@@ -65,11 +82,15 @@ def only_columns(message: Message, columns: Any) -> Message:
 
 
 def _only(field: Field, column: pa.DataType) -> Field:
+    if pa.types.is_list(column) and not field.repeated:
+        field = replace(field, repeated=True, required=False)
     if field.kind != "message":
         one = column.value_type if field.repeated else column
         if pa.types.is_timestamp(one) != (field.kind == "timestamp"):  # nobody knows what a number counts
             wanted = "timestamp" if pa.types.is_timestamp(one) else one
             raise Incompatible(f"is {field.kind} and cannot be read as {wanted}")
+        if field.kind == "bool" and pa.types.is_integer(one):
+            return replace(field, kind="int32", default=None if field.default is None else int(field.default))
         kinds, narrow, bits = (LONG, pa.int32(), 32) if field.kind in LONG else (WHOLE, pa.int64(), 64)
         if field.kind not in kinds or one == narrow:
             return field

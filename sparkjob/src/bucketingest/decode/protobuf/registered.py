@@ -19,8 +19,8 @@ from bucketingest.avro.conversion import converted, exact
 from bucketingest.avro.cursors import Places, in_places
 from bucketingest.decode.avro.registered import why_unresolved
 from bucketingest.decode.avro.resolution import Incompatible
-from bucketingest.decode.avro.schema import UnreadableSchema
-from bucketingest.decode.protobuf.as_avro import as_avro, only_columns
+from bucketingest.decode.avro.schema import UnreadableSchema, read_reader, read_writer
+from bucketingest.decode.protobuf.as_avro import as_avro, fitted_to, only_columns
 from bucketingest.decode.protobuf.compiled import message_names
 from bucketingest.decode.protobuf.decoder import ProtobufDecoder
 from bucketingest.decode.protobuf.descriptors import read_message
@@ -56,7 +56,7 @@ class RegisteredProtobufDecoder(RegisteredDecoder):
 
     def columns_in(self, writer: WriterSchema) -> str:
         """See `RegisteredDecoder`."""
-        return columns_text(writer.text, self._name)
+        return _fitted(writer.text, self._name, self._reader_text)
 
     def _of_schema(self, schema_id: int, writer: WriterSchema, messages: pa.BinaryArray) -> Decoded | str:  # noqa: ARG002
         names = _names(writer.text)
@@ -120,6 +120,12 @@ def columns_text(descriptors: str, name: str) -> str:
 
 
 @lru_cache(256)
+def _fitted(descriptors: str, name: str, reader_text: str) -> str:
+    text = columns_text(descriptors, name)
+    return json.dumps(fitted_to(read_reader(reader_text), read_writer(text))) if reader_text else text
+
+
+@lru_cache(256)
 def _names(descriptors: str) -> dict[str, str]:
     return message_names(descriptors)
 
@@ -128,7 +134,7 @@ def _names(descriptors: str) -> dict[str, str]:
 def _decoder(descriptors: str, name: str, reader_text: str, columns: pa.Schema) -> ProtobufDecoder | str:
     """What decodes messages of a schema, or why none can be a row, in words that follow the schema's id."""
     try:
-        if why := why_unresolved(columns_text(descriptors, name), reader_text, columns):
+        if why := why_unresolved(_fitted(descriptors, name, reader_text), reader_text, columns):
             return why
     except UnreadableSchema as error:
         return f"cannot be read: it {error}"
