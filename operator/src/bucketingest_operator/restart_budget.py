@@ -108,7 +108,7 @@ class RestartBudget:
             for waiting in tuple(self._waiting):
                 self._wake(waiting)
         if _waits(status):
-            self._waiting.setdefault(uid, seen.resource)
+            self._waiting[uid] = seen.resource
         else:
             self._waiting.pop(uid, None)
         last = status.attempts[-1] if status.attempts else None
