@@ -131,7 +131,7 @@ def _exchanged(status: Status, after: Mapping[str, str]) -> Status:
 
 def _hidden(wanted: BucketIngest) -> BucketIngest | None:
     """The spec without secrets: itself if it has none, None if it cannot be written without them."""
-    document = wanted.to_document()
+    document = wanted.to_document(defaults=False)
     redact = Redactor(secrets_in(*_text_maps(document["spec"])))
     spec = _each_text(document["spec"], redact)
     if spec == document["spec"]:
