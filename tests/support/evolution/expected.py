@@ -48,10 +48,12 @@ def kinds_of(version: Sequence[Field]) -> Kinds:
     return found
 
 
-def _joined(reader: Kinds, message: Kinds, *, is_json: bool = False) -> Kinds | None:
-    """The reader's columns after a schema came; None if its messages cannot be read. `is_json`: text has what is there,
-    whatever it is, and whether a number is a whole one is seen value by value.
+def _joined(reader: Kinds, message: Kinds, format_: FormatName) -> Kinds | None:
+    """The reader's columns after a schema came; None if its messages cannot be read. In JSON text has what is there,
+    whatever it is, and whether a number is a whole one is seen value by value. In Protobuf a single value is an array
+    of one, and a bool is a number.
     """
+    is_json, is_protobuf = format_ == "json", format_ == "protobuf"
     found = dict(reader)
     for path, kind in message.items():
         if is_json and (reader.get(path[:1], reader.get(path)) == "string"):
@@ -59,7 +61,9 @@ def _joined(reader: Kinds, message: Kinds, *, is_json: bool = False) -> Kinds | 
         if is_json and _is_looked_at(reader.get((path[0], "")), message[path[0], ""]):
             continue
         known = found.setdefault(path, kind)
-        if known == kind:
+        if known == kind or (is_protobuf and (known in {"int", "long"}) and kind == "boolean"):
+            continue
+        if is_protobuf and _is_one_of(known, kind, message.get(path[:1])):
             continue
         wider = _JOINED.get((known, kind))
         if wider is not None:
@@ -67,6 +71,11 @@ def _joined(reader: Kinds, message: Kinds, *, is_json: bool = False) -> Kinds | 
         elif known not in _READ_AS.get(kind, ()) and not (is_json and (known, kind) == ("long", "double")):
             return None
     return found
+
+
+def _is_one_of(known: str, shape: str, kind: str | None) -> bool:
+    """Whether a single value of the shape, or of the kind if it is plain, may be an array's only one."""
+    return (known, shape) == ("array", "record") or (known, shape, kind) == ("times", "plain", "time")
 
 
 def _is_looked_at(known: str | None, shape: str) -> bool:
@@ -158,7 +167,7 @@ class Expected:
         return False
 
     def _joined(self, version: Sequence[Field]) -> Kinds | None:
-        return _joined(self.reader, self._kinds_of(version), is_json=self.format == "json")
+        return _joined(self.reader, self._kinds_of(version), self.format)
 
     def _defaults(self, version: Sequence[Field]) -> dict[str, int]:
         if self.format != "avro":
@@ -166,6 +175,13 @@ class Expected:
         return {each.name: each.avro()["default"] for each in version if each.has_default}
 
     def _value(self, of: Field, value: Any) -> Any:
+        known = self.reader[of.name, ""]
+        kind = "time" if of.kind == "micros" else of.kind
+        if self.format == "protobuf" and _is_one_of(known, of.shape, kind):
+            return [] if value is None else [self._of_shape(of, value)]
+        return self._of_shape(of, value)
+
+    def _of_shape(self, of: Field, value: Any) -> Any:
         if value is None or of.shape == "times":
             return value
         is_text = (of.shape, of.kind) == ("plain", "string")
@@ -195,6 +211,8 @@ class Expected:
         wanted = self.reader[path]
         if self.format == "json" and wanted == "string" and kind != "string":
             return json.dumps(value)
+        if kind == "boolean" and wanted in {"int", "long"}:
+            return int(value)
         if {kind, wanted} == {"string", "bytes"}:
             return value.encode() if wanted == "bytes" else value.decode()
         if kind == "float" and wanted in {"float", "double"}:
