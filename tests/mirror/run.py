@@ -22,6 +22,7 @@ from devservers.locations import require
 from devservers.mirror.databases import MariaDB, Postgres
 from devservers.mirror.debezium import DebeziumServer
 from mirror.changes import Changes
+from mirror.own import own_rows
 from mirror.sources import DDL, MariaDBSource, PostgresSource, Source
 from mirror.whole import instants, shown_in_part
 from soak.job.attempt import Attempt
@@ -173,7 +174,7 @@ class Mirror:
         started = time.monotonic()
         until(lambda: self._has(marker), f"the table has {marker}", within=self._settings.patience, poll=_POLL_SECONDS)
         expected = self.source.rows()
-        for reader in (self._rows, *readers):
+        for reader in (self._rows, lambda: own_rows(self.table), *readers):
             assert_same_rows(reader(), expected, ["id"])
             self.report.rows += expected.num_rows
         self._look_at_commits(judged=self._settings.whole and self.report.looks > 1)
@@ -224,7 +225,8 @@ def mirror(settings: Settings, folder: Path, say: Callable[[str], None], oracle:
     with ExitStack() as stack:
         run = Mirror(settings, folder, stack, say)
         draw = random.Random(f"moments {settings.seed}")
-        run.look()  # so that all of it runs before the first kill
+        readers = [] if oracle is None else [lambda: oracle.snapshot(run.table)]
+        run.look(*readers)  # so that all of it runs before the first kill
         for _ in range(settings.looks):
             moments = Counter(draw.choices(range(settings.transactions), k=settings.kills))
             revive: Callable[[], object] | None = None
@@ -240,8 +242,7 @@ def mirror(settings: Settings, folder: Path, say: Callable[[str], None], oracle:
                     revive, until_then = run.kill(), number + draw.randint(0, settings.transactions // 5)
             if revive is not None:
                 revive()
-            run.look()
-        run.look(*([] if oracle is None else [lambda: oracle.snapshot(run.table)]))
+            run.look(*readers)
         run.stop()
         run.report.changes = dict(run.changes.counts)
         run.report.events = run.events()
