@@ -25,13 +25,15 @@ from devcluster.cluster import EmbeddedCluster
 from devcluster.instance import instance
 from devcluster.release import bring_images, install
 from devservers.kafka import KafkaBroker
-from support.cluster.faults import kill_first_process
+from support.cluster.faults import kill_first_process, resident_bytes
 from support.cluster.kube import Kube
 from support.cluster.pipeline import Pipeline
 from support.cluster.processes import first_start
 
 RESULTS: Final = Path(__file__).parents[2] / "benchmarks" / "results"
 NAMESPACE: Final = "ingest"
+DRIVER_ONLY: Final = {"spark": {"driver": {"memoryOverhead": "1Gi"}, "executor": {"instances": 0}}}
+"""The smallest pipeline: all in one pod of 1.5 GiB."""
 BUDGETS: Final = {"apply": ("the creation of the resource", 10.0), "kill": ("the SIGKILL of its driver", 12.0)}
 LOGGED: Final = {
     "Spark's JVM runs": "driver: Spark's JVM runs",
@@ -48,18 +50,25 @@ class Starts:
 
     took: list[float] = field(default_factory=list)
     stages: dict[str, list[float]] = field(default_factory=dict)
+    memory: list[int] = field(default_factory=list)
+    """Resident bytes of the driver's pod after that commit."""
 
     def note(self, pipeline: Pipeline, began: float) -> None:
         """Wait for a commit, and note what came before it."""
         pipeline.wait_for_commit(began, "it")
         self.took.append(pipeline.took["it -> commit"])
+        self.memory.append(resident_bytes(pipeline.drivers()[-1]))
         for stage, at in _stages(pipeline):
             self.stages.setdefault(stage, []).append(at - began)
 
     def notes(self) -> list[str]:
         """The stages in their order, each with the median of the time since the begin."""
         medians = {stage: statistics.median(times) for stage, times in self.stages.items()}
-        return [f"{medians[stage]:.2f} s: {stage}" for stage in sorted(medians, key=lambda each: medians[each])]
+        memory = f"memory of the driver's pod at most {max(self.memory) // 2**20} MiB"
+        return [
+            *(f"{medians[stage]:.2f} s: {stage}" for stage in sorted(medians, key=lambda each: medians[each])),
+            memory,
+        ]
 
 
 def main() -> None:
@@ -67,13 +76,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="operator_bench.starts", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--name", default="local", help="of the results file")
+    parser.add_argument("--driver-only", action="store_true", help="without executors")
     options = parser.parse_args()
+    form, changes = ("driver-only-", DRIVER_ONLY) if options.driver_only else ("", {})
     found = {what: Starts() for what in BUDGETS}
     with _cluster() as cluster, KafkaBroker(host=cluster.host_ip, heap="256m") as broker:
         for number in range(options.repeats):
-            _measure(cluster, broker, number, found)
+            _measure(cluster, broker, number, found, changes)
             print(number + 1, ", ".join(f"{name} {each.took[-1]:.1f} s" for name, each in found.items()), flush=True)
-    cases = [_case(what, starts) for what, starts in found.items()]
+    cases = [_case(what, starts, form) for what, starts in found.items()]
     save_cases(RESULTS / f"operator-starts-{options.name}.json", cases)
     for case in cases:
         print(f"{case.case}: {case.ours.median:.3g} {case.unit} (budget {case.peer.median:g})")
@@ -103,7 +114,13 @@ def _cluster() -> Iterator[EmbeddedCluster]:
         cluster.down()
 
 
-def _measure(cluster: EmbeddedCluster, broker: KafkaBroker, number: int, found: Mapping[str, Starts]) -> None:
+def _measure(
+    cluster: EmbeddedCluster,
+    broker: KafkaBroker,
+    number: int,
+    found: Mapping[str, Starts],
+    changes: Mapping[str, Any],
+) -> None:
     kube = Kube(cluster.kubeconfig)
     volume = kube.kubectl("get", "pvc", "tables", "--namespace", NAMESPACE, "-o", "jsonpath={.spec.volumeName}")
     name = f"start-{number}"
@@ -112,7 +129,7 @@ def _measure(cluster: EmbeddedCluster, broker: KafkaBroker, number: int, found: 
     pipeline = Pipeline(kube, broker, NAMESPACE, name, f"/tables/{folder}", table)
     pipeline.load(seed=number + 1)
     began = time.time()
-    kube.create(pipeline.manifest())
+    kube.create(pipeline.manifest(changes))
     found["apply"].note(pipeline, began)
     pipeline.wait_for_condition("Ready", "True")
     began = time.time()
@@ -124,11 +141,10 @@ def _measure(cluster: EmbeddedCluster, broker: KafkaBroker, number: int, found: 
 
 def _stages(pipeline: Pipeline) -> Iterator[tuple[str, float]]:
     driver = pipeline.drivers()[-1]
-    executor = pipeline.executors()[-1]
     for stage, pod, word in (
         ("driver: its process has started", driver, ""),
         ("driver: the JVM's process has started", driver, "java"),
-        ("executor: its process has started", executor, ""),
+        *(("executor: its process has started", each, "") for each in pipeline.executors()[-1:]),
     ):
         if (at := first_start(pod, word)) is not None:
             yield stage, at
@@ -141,11 +157,12 @@ def _stages(pipeline: Pipeline) -> Iterator[tuple[str, float]]:
             return
 
 
-def _case(name: str, starts: Starts) -> Case:
+def _case(name: str, starts: Starts, form: str) -> Case:
     what, budget = BUDGETS[name]
+    pipeline = "a small pipeline without executors" if form else "a small pipeline"
     return Case.of(
-        case=f"operator-{name}-to-commit",
-        what=f"From {what} to the next commit: a small pipeline that is alone on a node.",
+        case=f"operator-{form}{name}-to-commit",
+        what=f"From {what} to the next commit: {pipeline} that is alone on a node.",
         unit="s",
         rows=1,
         ours=Measured.of("bucketingest-operator", starts.took),
