@@ -1,5 +1,6 @@
-"""What many tables of one resource cost: CPU while idle, how late commits are under load, memory, and how long after a
-SIGKILL all tables commit again. At the end each table is read: no row is missing, and none is there twice.
+"""What many tables of one resource cost: CPU while idle, how late commits are under load, memory, how long after a
+SIGKILL all tables commit again, and how soon a topic that appears under load has a table. At the end each table is
+read: no row is missing, and none is there twice.
 
 Kafka, the producer and the job share this machine. Run it with PYTHONPATH=tests:benchmarks:tools from the project's
 folder, or by `make bench-many-tables`.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import threading
 import time
@@ -25,6 +27,7 @@ from confluent_kafka import Producer
 from bench.cases.comparison import WrongResult
 from bench.cases.steady.job import percentile, running_job
 from bench.sides.process_tree import process_tree, pss_bytes
+from bucketingest.hudi.naming import TIMELINE_DIRECTORY
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import open_storage
 from bucketingest.write.instants.position import ranges_of
@@ -34,6 +37,7 @@ from support.oracle import hudi_rs
 _TICK_SECONDS: Final = 0.1
 _POLL_SECONDS: Final = 0.5
 _NAME: Final = "lake"
+_TOPIC: Final = {"segment.bytes": str(1 << 26)}
 _KINDS: Final = {"driver": "bucketingest run", "JVM": "java", "services": "services.worker"}
 """By what a process's command line has; all else are Spark's Python workers."""
 
@@ -56,14 +60,14 @@ def main() -> None:
 
 
 def _run(folder: Path, given: Any) -> None:
-    topics = [f"t{number:04d}" for number in range(given.tables)]
+    *topics, new = (f"t{number:04d}" for number in range(given.tables + 1))
     with ExitStack() as stack:
         broker = stack.enter_context(KafkaBroker(folder / "kafka", heap="1g"))
         for topic in topics:
-            broker.create_topic(topic, config={"segment.bytes": str(1 << 26)})
-        traffic = Traffic(broker.bootstrap_servers, topics)
+            broker.create_topic(topic, config=_TOPIC)
+        traffic, more = Traffic(broker.bootstrap_servers, topics), Traffic(broker.bootstrap_servers, [new])
         traffic.send(dict.fromkeys(topics, 10.0), seconds=1)
-        document, tables = _resource(folder, broker, given), Tables(folder, topics)
+        document, tables = _resource(folder, broker, given), Tables(folder, [*topics, new])
         with running_job(folder, document) as job:
             began = time.time()
             _wait_for(job, folder, given.wait, lambda: tables.have(traffic.ends))
@@ -75,17 +79,22 @@ def _run(folder: Path, given: Any) -> None:
             rates = {topic: given.rate * weight / sum(weights.values()) for topic, weight in weights.items()}
             print(f"load: {max(rates.values()):,.0f} to {min(rates.values()):.2f} rows a second and topic")
             before, sent = _cpu(job), sum(traffic.ends.values())
+            adding = threading.Timer(given.load / 2, lambda: _add(broker, new, more))
+            adding.start()
             with _SampledMemory(job) as memory:
                 traffic.send(rates, seconds=given.load)
             _said(before, _cpu(job), given.load)
             print(f"memory: at most {max(memory) / 2**20:,.0f} MiB (PSS of all processes)")
             print(f"sent: {(sum(traffic.ends.values()) - sent) / given.load:,.0f} rows a second")
+            adding.join()
             kept = time.time() - given.load
             producing = threading.Thread(target=lambda: traffic.send(rates, seconds=given.wait, until=stop.is_set))
             stop = threading.Event()
             producing.start()
         killed = time.time()
         tables.lateness(traffic.ticks, kept, killed)
+        appeared = more.ticks[new][0][0]
+        print(f"a further topic under load: its table committed after {tables.first_after(new, 0) - appeared:.1f} s")
         with running_job(folder / "again", document) as job:
             began = time.time()
 
@@ -104,8 +113,14 @@ def _run(folder: Path, given: Any) -> None:
                 f"{percentile(again, 90):.1f} s, all after {again[-1]:.1f} s"
             )
             _wait_for(job, folder / "again", given.wait, lambda: tables.have(traffic.ends))
-        wrong = [topic for topic in topics if not tables.is_whole(topic, traffic.ends[topic])]
+        ends = traffic.ends | more.ends
+        wrong = [topic for topic, end in ends.items() if not tables.is_whole(topic, end)]
         print(f"rows: {sum(traffic.ends.values()):,} sent; tables with a lost or doubled row: {wrong or 'none'}")
+
+
+def _add(broker: KafkaBroker, topic: str, traffic: Traffic) -> None:
+    broker.create_topic(topic, config=_TOPIC)
+    traffic.send({topic: 10.0}, seconds=1)
 
 
 def _resource(folder: Path, broker: KafkaBroker, given: Any) -> dict[str, Any]:
@@ -175,18 +190,23 @@ class Tables:
 
     def __init__(self, folder: Path, topics: Sequence[str]) -> None:
         self._paths = {topic: folder / "tables" / topic for topic in topics}
+        self._names: dict[str, frozenset[str]] = {}
         self._seen: defaultdict[str, dict[str, tuple[float, int]]] = defaultdict(dict)
 
     def commits(self, topic: str) -> list[tuple[float, int]]:
-        """When each was there, seconds since 1970, and the offset behind its last message; in order."""
-        path = self._paths[topic]
-        if (path / ".hoodie" / "hoodie.properties").exists():
-            storage, seen = open_storage(str(path)), self._seen[topic]
-            for instant in Timeline.load(storage).completed_commits:
+        """When each was there, seconds since 1970, and the offset behind its last message; in order. To look at a
+        table without new files costs next to nothing: the job has these cores, too.
+        """
+        path, seen = self._paths[topic], self._seen[topic]
+        timeline = path / TIMELINE_DIRECTORY
+        names = frozenset(os.listdir(timeline)) if timeline.exists() else frozenset()  # noqa: PTH208 - it is fast
+        if names != self._names.get(topic):
+            self._names[topic], storage = names, open_storage(str(path))
+            for instant in Timeline.of_file_names(sorted(names)).completed_commits:
                 file = path_of(instant)
                 if file not in seen and (ranges := ranges_of(storage, file, f"{_NAME}.{topic}")):
                     seen[file] = (path / file).stat().st_mtime, json.loads(ranges[-1].end)[topic]["0"]
-        return sorted(self._seen[topic].values())
+        return sorted(seen.values())
 
     def have(self, ends: Mapping[str, int]) -> bool:
         """Whether all that was sent is committed."""

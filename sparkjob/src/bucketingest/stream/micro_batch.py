@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from bucketingest.decode.debezium.events import TruncatedAt
 from bucketingest.decode.kafka.client_options import Client
-from bucketingest.decode.kafka.errors import TopicInDoubt, TopicSilent
+from bucketingest.decode.kafka.errors import BatchTooLarge, TopicInDoubt, TopicSilent
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS, expect, read
 from bucketingest.decode.sql.nodes import RowsInDoubt
@@ -210,10 +210,9 @@ def own_error(text: str) -> Exception | None:
         return ConflictingAttempt(why)
     if (why := raised(text, PartitionsNotLoaded)) is not None:
         return PartitionsNotLoaded.of_text(why)
-    if (why := raised(text, TopicSilent)) is not None:
-        return TopicSilent(why)
-    if (why := raised(text, TopicInDoubt)) is not None:
-        return TopicInDoubt(why)
+    for kind in (TopicSilent, BatchTooLarge, TopicInDoubt):
+        if (why := raised(text, kind)) is not None:
+            return kind(why)
     if (why := raised(text, TruncatedAt)) is not None:
         return TruncatedAt(int(why))
     if (why := raised(text, RowsInDoubt)) is not None:

@@ -3,72 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from bucketingest.hudi.timeline.instant import CLEAN, COMMIT
-from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.lease.objects import newest_lease
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
 from bucketingest.services import schedule
 from bucketingest.services.worker import Request
 from bucketingest.services.worker_process import KeptProcess, WorkerProcess
-from bucketingest.spec.job_report import TableReport
-from bucketingest.storage import Storage, open_storage
-from bucketingest.stream import ingest_tables
+from bucketingest.storage import open_storage
 from bucketingest.stream.tables import running, topics_look, turns
-from bucketingest.stream.tables.running import RunningTables
+from support.jobs.many_running import runs
 from support.jobs.many_topics import Topics
 
 pytestmark = pytest.mark.kafka
-_WAIT_SECONDS = 240.0
 
 
-class Lake:
-    """A job that runs, and its tables."""
-
-    def __init__(self, job: RunningTables, topics: Topics) -> None:
-        self.job = job
-        self.topics = topics
-
-    def until(self, reached: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _WAIT_SECONDS
-        while not reached():
-            assert not self.job.wait(0.2), "it ended"
-            assert time.monotonic() < deadline, self.job.reports()
-
-    def reports(self) -> Mapping[str, TableReport]:
-        return {each.topic.removeprefix(self.topics.prefix): each for each in self.job.reports()}
-
-    def has(self, **rows: int) -> Callable[[], bool]:
-        """Whether tables have so many rows by this job."""
-        return lambda: all(name in self.reports() and self.reports()[name].rows == n for name, n in rows.items())
-
-    def storage(self, name: str) -> Storage:
-        return open_storage(str(self.topics.table(name)))
-
-    def actions(self, name: str) -> list[str]:
-        """Of completed instants."""
-        return [each.action for each in Timeline.load(self.storage(name)).completed]
-
-
-@contextmanager
-def runs(spark: SparkSession, topics: Topics, **spec: Any) -> Iterator[Lake]:
-    job = ingest_tables(spark, topics.resource(**spec))
-    try:
-        yield Lake(job, topics)
-    finally:
-        job.request_stop()
-        assert job.wait(_WAIT_SECONDS)
-
-
-def test_topics_come_and_go_and_the_others_are_not_disturbed(spark: SparkSession, topics: Topics) -> None:
+def test_topics_come_and_go_and_the_others_are_not_disturbed(
+    spark: SparkSession, topics: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
     assert topics_look.LIST_SECONDS + 1 < 30, "a new topic has a table within 30 s"
     topics.make("stays", "goes")
     topics.send("stays", 0, 10)
@@ -84,6 +41,7 @@ def test_topics_come_and_go_and_the_others_are_not_disturbed(spark: SparkSession
         topics.send("stays", 20, 10)
         lake.until(lake.has(stays=30, new=7))
         assert {name: each.failures for name, each in lake.reports().items()} == {"stays": 0, "goes": 0, "new": 0}
+    assert "Kafka does not answer" not in caplog.messages
     assert [topics.numbers(name) for name in ("stays", "goes", "new")] == [
         list(range(30)),
         list(range(10)),
@@ -171,7 +129,7 @@ def test_services_of_two_tables_work_in_turns_in_one_process(
     topics.make(*names)
     sent = 0
     services = {"mode": "inline", "compaction": {"logFiles": 2}, "clean": {"versions": 1}}
-    deadline = time.monotonic() + _WAIT_SECONDS
+    deadline = time.monotonic() + 240.0
     with runs(spark, topics, services=services) as lake:
         while not sent or not all({COMMIT, CLEAN} <= set(lake.actions(name)) for name in names):
             for name in names:

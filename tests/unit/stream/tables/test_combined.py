@@ -17,12 +17,13 @@ from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.tables import combined
-from bucketingest.stream.tables.combined import Answer, Stages, TableFailed, Work, WriteAlone, write_combined
+from bucketingest.stream.tables.combined import Answer, Stages, TableFailed, TasksHang, Work, WriteAlone, write_combined
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, pack
 from support.tables.write_plans import batch, row, write_plan
 
+SESSION = cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(setJobGroup=lambda *_, **__: None)))
 Rows = Mapping[str, list[dict[str, Any]] | Exception]
 
 
@@ -35,7 +36,7 @@ def work(topic: str, plan: WritePlan, partitions: int = 1) -> Work:
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs the stages of works as Spark's tasks would, one after the other; rows by `topic-partition`."""
 
-    def written(works: Sequence[Work], rows: Rows, slots: int = 2, waits: list[float] | None = None) -> list[Answer]:
+    def written(works: Sequence[Work], rows: Rows, most: int = 4, waits: list[float] | None = None) -> list[Answer]:
         def read(
             wanted: TopicRange, plan: WritePlan, _: object, __: object, task: int, *, silence: float
         ) -> Iterator[pa.RecordBatch]:
@@ -48,7 +49,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         monkeypatch.setattr(combined, "pack_range", read)
         monkeypatch.setattr(combined, "expect", lambda *_: None)
-        stages = Stages.of(works, slots)
+        stages = Stages.of(works, most)
 
         def task(number: int) -> None:
             monkeypatch.setattr(combined, "current_task", lambda: number)
@@ -104,6 +105,14 @@ def test_what_fails_is_an_answer_about_its_own_table(run: Any) -> None:
     assert "ValueError: a defect" in str(odd)
 
 
+def test_an_error_that_repeats_a_long_value_is_cut(run: Any) -> None:
+    """All tables' answers are in one message to the driver."""
+    (answer,) = run([work("a", write_plan(tasks=1))], {"a-0": ValueError("x" * 1_000_000)})
+
+    assert "ValueError: xxx" in str(answer)
+    assert len(str(answer)) < 100_000
+
+
 def test_topics_that_say_nothing_do_not_keep_the_others_for_as_long_as_each_alone_may(run: Any) -> None:
     silent = [f"s{number}" for number in range(9)]
     waits: list[float] = []
@@ -111,7 +120,7 @@ def test_topics_that_say_nothing_do_not_keep_the_others_for_as_long_as_each_alon
     answers = run(
         [work(topic, write_plan(tasks=1)) for topic in (*silent, "a")],
         {**{f"{topic}-0": TopicSilent("nothing") for topic in silent}, "a-0": [row("a")]},
-        slots=1,
+        most=2,
         waits=waits,
     )
 
@@ -138,20 +147,45 @@ def test_a_table_whose_rows_cannot_be_made_writes_no_file(run: Any, monkeypatch:
 
 def test_ranges_are_spread_by_their_sizes() -> None:
     big = Work(write_plan(tasks=1), cast("MessageDecoder", None), Client({}), [TopicRange("big", 0, 0, 1000)])
-    stages = Stages.of([big, *(work(f"t{number}", write_plan(tasks=1)) for number in range(10))], slots=1)
+    stages = Stages.of([big, *(work(f"t{number}", write_plan(tasks=1)) for number in range(10))], most=2)
 
     assert sorted(len(each) for each in stages.reading) == [1, 10]
 
 
-def test_when_a_job_fails_each_of_its_tables_is_to_be_written_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def written(*_: object) -> list[Answer]:
-        raise PySparkException("Python worker exited unexpectedly")
+@pytest.mark.parametrize(
+    "error", [PySparkException("Python worker exited unexpectedly"), RecursionError("a schema of many levels")], ids=str
+)
+def test_a_job_that_fails_is_written_again_by_halves(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """One table of 200 that ends processes, or whose decoder cannot be sent to the tasks, costs the others few more
+    jobs, and not one for each.
+    """
+    jobs: list[int] = []
+
+    def written(_: object, works: Sequence[Work], __: int) -> list[Answer]:
+        jobs.append(len(works))
+        if any(each.ranges[0].topic == "kills" for each in works):
+            raise error
+        return [[] for _ in works]
 
     monkeypatch.setattr(combined, "_written", written)
-    session = cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(setJobGroup=lambda *_, **__: None)))
-    works = [work(each, write_plan(tasks=1)) for each in ("a", "kills")]
+    plan = write_plan(tasks=1)
+    works = [work("kills" if number == 77 else f"t{number}", plan) for number in range(200)]
 
-    with pytest.raises(WriteAlone):
-        write_combined(session, works, 2, 60)
-    (answer,) = write_combined(session, works[1:], 2, 60)
-    assert str(answer) == "Python worker exited unexpectedly"
+    answers = write_combined(SESSION, works, 4, 60)
+
+    assert answers.pop(77) is error
+    assert answers == [[]] * 199
+    assert len(jobs) <= 1 + 2 * 8
+
+
+def test_a_job_that_hangs_is_not_tried_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would take as long."""
+
+    def written(*_: object) -> list[Answer]:
+        raise TasksHang("for ever")
+
+    monkeypatch.setattr(combined, "_written", written)
+    works = [work(each, write_plan(tasks=1)) for each in ("a", "hangs")]
+
+    assert [type(answer) for answer in write_combined(SESSION, works, 4, 60)] == [WriteAlone, WriteAlone]
+    assert [type(answer) for answer in write_combined(SESSION, works[1:], 4, 60)] == [TasksHang]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Semaphore
 from types import SimpleNamespace
@@ -11,12 +12,14 @@ from typing import Any, cast
 import pytest
 
 from bucketingest.hudi.lock.clocks import forward_seconds
+from bucketingest.storage import open_storage
 from bucketingest.stream.errors import SourceDataLost
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.tables import one_table
 from bucketingest.stream.tables.combined import Answer, WriteAlone
 from bucketingest.stream.tables.one_table import OneTable
 from bucketingest.stream.tables.shares import TopicOffsets
+from bucketingest.stream.tables.trouble import AttemptsEnded, Trouble, jvm_is_gone, trouble_of
 from bucketingest.stream.topics.continuity import text_of
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.coordinator_api import CoordinatorSettings
@@ -24,6 +27,8 @@ from bucketingest.write.instants.source_range import Offsets, SourceRange
 from bucketingest.write.open_table import open_table
 from bucketingest.write.rows.write_status import WriteStatus
 from support.jobs.retries import COLUMNS, RetriedTable, event
+from support.tables.table_runs import TestTable, offsets
+from support.tables.write_plans import row
 
 POSITION = SourceRange("kafka", None, text_of({("a", 0): 5, ("left", 0): 9}), "before", 6)
 
@@ -70,18 +75,51 @@ def test_letters_that_were_retried_before_it_was_one_of_many_come_back_if_their_
     table.storage.delete_many([info.path for info in table.storage.list(".hoodie/timeline") if instant in info.path])
     opened = open_table(table.storage, table.definition, COLUMNS, has_deletes=True)
     coordinator = InstantCoordinator(opened, CoordinatorSettings(table.pipeline.name, 1, 0, table.letters))
-    function = SimpleNamespace(begin=lambda *_: None, commit=lambda *, now: now)
-    monkeypatch.setattr(one_table, "opened_for", lambda *_, **__: (coordinator, function))
-    this = SimpleNamespace(
-        topic="shop.orders",
-        board=ProgressBoard(),
-        _may_serve=None,
-        _catalogs=None,
-        _shared=SimpleNamespace(services=SimpleNamespace(start=None), stop=Event()),
-    )
     given, nothing = SimpleNamespace(pipeline=table.pipeline), cast("Any", None)
-    OneTable._started(cast("Any", this), cast("Any", given), table.storage, nothing, nothing)
+    OneTable._started(opening(monkeypatch, coordinator), cast("Any", given), table.storage, nothing, nothing)
     assert [letter["offset"] for letter in table.left()] == [0]
+
+
+def test_rows_that_no_attempt_survives_are_written_alone_and_later_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends the driver ends the work on all tables: the others have time between two tries."""
+    table = TestTable()
+    table.storage = open_storage(str(tmp_path))
+    table.attempt().run(offsets(0, 1), [row("a")])
+    monkeypatch.setattr(one_table, "places_of", lambda *_: [])
+    monkeypatch.setattr(one_table, "put_back", lambda *_: None)
+    waits = []
+    for start in range(5):
+        attempt = table.attempt()
+        this, given = (
+            opening(monkeypatch, attempt.coordinator),
+            cast("Any", SimpleNamespace(pipeline=SimpleNamespace(name=""))),
+        )
+        try:
+            OneTable._started(this, given, table.storage, cast("Any", None), cast("Any", None))
+        except AttemptsEnded as error:
+            this.trouble = trouble_of(error, None)
+            waits.append(this.trouble.wait)
+            OneTable._started(this, given, table.storage, cast("Any", None), cast("Any", None))
+        else:
+            assert start < 2, "the first two starts go on at once"
+        with suppress(ZeroDivisionError):
+            attempt.run(offsets(1, 2), [row("b")], then=lambda: 1 / 0)
+    assert waits == sorted(waits)
+    assert waits[-1] > waits[0] > 1
+
+
+def test_a_connection_that_is_refused_is_not_the_jvms_if_that_answers() -> None:
+    """Registries, locks and stores refuse connections, too: of one table."""
+    infos = SimpleNamespace(getExecutorInfos=lambda: [None])
+    scala = SimpleNamespace(statusTracker=lambda: infos)
+    answers = cast("Any", SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: scala))))
+    gone = cast("Any", SimpleNamespace(sparkContext=None))
+
+    assert not jvm_is_gone(ConnectionRefusedError("the registry"), answers)
+    assert jvm_is_gone(ConnectionRefusedError("the JVM"), gone)
+    assert not jvm_is_gone(ValueError("odd"), gone)
 
 
 def test_after_a_failure_it_is_written_alone_until_it_has_written() -> None:
@@ -108,9 +146,27 @@ def test_after_a_failure_it_is_written_alone_until_it_has_written() -> None:
     assert OneTable._with_others(table, work) == ([], before)
     fails.append(WriteAlone())
     assert OneTable._with_others(table, work)[1] > before, "the topic may have been made anew since the other job"
-    table.trouble = "parked"
+    table.trouble = parked(ValueError("odd"))
     assert OneTable._with_others(table, work)[1] > before
     fails.append(ValueError("odd"))
     with pytest.raises(ValueError, match="odd"):
         OneTable._with_others(table, work)
     assert jobs == ["with others", "with others", "alone", "alone", "alone"]
+
+
+def parked(error: Exception) -> Trouble:
+    return Trouble(error, str(error), 1, 0.0)
+
+
+def opening(monkeypatch: pytest.MonkeyPatch, coordinator: InstantCoordinator) -> Any:
+    """A table that is being opened."""
+    function = SimpleNamespace(begin=lambda *_: None, commit=lambda *, now: now)
+    monkeypatch.setattr(one_table, "opened_for", lambda *_, **__: (coordinator, function))
+    return SimpleNamespace(
+        topic="shop.orders",
+        board=ProgressBoard(),
+        trouble=None,
+        _may_serve=None,
+        _catalogs=None,
+        _shared=SimpleNamespace(services=SimpleNamespace(start=None), stop=Event()),
+    )

@@ -16,10 +16,12 @@ from bucketingest.spec.job_report import TablesReport
 from bucketingest.spec.reading.load import parse_object
 from bucketingest.stream.errors import SourceUnreachable, TablesParked
 from bucketingest.stream.report.tables_board import TablesBoard
-from bucketingest.stream.tables import one_table, running, turns
+from bucketingest.stream.tables import one_table, running, trouble, turns
+from bucketingest.stream.tables.combined import TasksHang
 from bucketingest.stream.tables.one_table import OneTable
 from bucketingest.stream.tables.running import RunningTables
 from bucketingest.stream.tables.shares import TopicOffsets
+from bucketingest.stream.tables.trouble import Trouble
 from bucketingest.write.coordinator_api import MicroBatchOutcome
 from bucketingest.write.instants.source_range import Offsets, SourceRange
 
@@ -283,6 +285,50 @@ def test_a_run_that_ends_with_its_input_names_a_topic_that_cannot_be_read(
     with pytest.raises(TablesParked, match="1 of 2 tables are parked: x: x has no leader"):
         made.wait(60)
     assert {each.topic: each.rows for each in made.reports()} == {"x": 0, "y": 1}
+
+
+def test_of_tables_that_hung_one_is_tried_at_a_time(
+    job: Callable[..., RunningTables], tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one that fails otherwise does not wait for them."""
+    monkeypatch.setattr(trouble, "BACKOFF_SECONDS", 600.0)
+    monkeypatch.setattr(trouble, "BACKOFF_MAX_SECONDS", 600.0)
+    tables.fails = TasksHang("for ever")
+    running_job, release = job("a", "b", "odd"), threading.Event()
+    writing: list[None] = []
+    until(running_job, lambda report: report.parked == 3)
+
+    def writes() -> None:
+        writing.append(None)
+        assert release.wait(60)
+
+    tables.writing, tables.fails = writes, None
+    for topic, known in running_job._tables.items():
+        known.table.trouble = Trouble(ValueError("odd") if topic == "odd" else TasksHang("again"), "", 1, 0.0)
+    until(running_job, lambda _: len(writing) == 2)
+    for _ in range(20):
+        running_job.wait(0.02)
+    assert len(writing) == 2
+    release.set()
+    until(running_job, lambda report: report.open == 3)
+
+
+def test_the_interval_is_between_the_beginnings_of_two_micro_batches(
+    job: Callable[..., RunningTables], tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a table would have a commit every interval and as long as writing takes."""
+    now = [0.0]
+
+    def writes() -> None:
+        now[0] += 20
+
+    tables.writing = writes
+    monkeypatch.setattr(one_table, "forward_seconds", lambda: now[0])
+    running_job = job("a")
+
+    until(running_job, lambda _: any(each.table.began_at is not None for each in running_job._tables.values()))
+
+    assert running_job._tables["a"].table.began_at == 0.0
 
 
 def test_a_table_that_hangs_while_it_opens_is_late(

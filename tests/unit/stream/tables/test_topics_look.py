@@ -27,21 +27,23 @@ class Brokers:
     away = False
     problem: BucketIngestError = SourceUnreachable("away")
 
-    def __init__(self, topics: Mapping[str, Topic]) -> None:
+    def __init__(self, topics: dict[str, Topic]) -> None:
         self._topics = topics
+        self.lists = 0
 
     def topics(self) -> Mapping[str, Topic]:
         if self.away:
             raise self.problem
+        self.lists += 1
         return self._topics
 
     def begins(self, topics: Mapping[str, Topic]) -> Offsets:
         assert not any(topic.leaderless for topic in topics.values())
         return {(name, part): 0 for name, topic in topics.items() for part in topic.partitions}
 
-    def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
+    def ends(self, topics: Mapping[str, Topic], *, stable: bool, seconds: float) -> Offsets:
         assert stable
-        if self.away:
+        if self.away or not topics.keys() <= self._topics.keys():
             raise self.problem
         return dict.fromkeys(self.begins(topics), 7)
 
@@ -57,6 +59,27 @@ def test_a_topic_without_leader_is_named_and_not_asked_for(monkeypatch: pytest.M
     assert (found["led"].ends, found["led"].silent) == ({0: 7, 1: 7}, "")
     assert found["not"].ends == {}
     assert found["not"].silent.startswith("the topic not has no leader for partitions 0, 2: start the brokers")
+
+
+def test_a_topic_that_goes_between_two_lists_keeps_no_other_from_being_looked_at(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The brokers have no answer for it: they are asked which topics there are, and nobody says that Kafka is away."""
+    topics = {"stays": Topic("A", (0,)), "goes": Topic("B", (0,))}
+    brokers = Brokers(topics)
+    monkeypatch.setattr(topics_look, "Brokers", lambda *_: brokers)
+    session: Any = None
+    look = TopicsLook(session, SOURCE, ProgressBoard(), math.inf)
+    assert look.look() is not None
+    assert look.look() is not None
+    assert brokers.lists == 1
+    del topics["goes"]
+
+    found = look.look()
+
+    assert found is not None
+    assert found.keys() == {"stays"}
+    assert caplog.messages == []
 
 
 def test_partitions_without_leader_are_those_of_their_topic() -> None:

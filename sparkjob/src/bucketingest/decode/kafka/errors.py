@@ -18,3 +18,7 @@ class TopicInDoubt(Exception):
 
 class TopicSilent(TopicInDoubt):
     """No message came that must be there, and nobody said why: a partition without leader."""
+
+
+class BatchTooLarge(TopicInDoubt):
+    """A producer's batch of messages is larger than librdkafka unpacks, 100 MB. Java's client unpacks it in the JVM."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from bucketingest.decode.kafka.client_options import Client
-from bucketingest.decode.kafka.errors import TopicInDoubt, TopicSilent
+from bucketingest.decode.kafka.errors import BatchTooLarge, TopicInDoubt, TopicSilent
 from bucketingest.decode.kafka.message import MESSAGE, VALUE
 from bucketingest.decode.kafka.ranges import Cursor, TopicRange
 
@@ -45,7 +45,9 @@ def read(
         yield from _batches(_pieces(_kept.connection(client), wanted, columns, silence), columns)
     except KafkaException as error:
         _kept.close()
-        raise TopicInDoubt(client.without_secrets(f"{wanted}: {_said(error.args[0])}")) from None
+        is_large = error.args[0].code() == KafkaError._BAD_COMPRESSION  # noqa: SLF001 - its name
+        kind = BatchTooLarge if is_large else TopicInDoubt
+        raise kind(client.without_secrets(f"{wanted}: {_said(error.args[0])}")) from None
     except BaseException:  # also the end of the task: what the client holds by then is of no use
         _kept.close()
         raise

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from bucketingest.decode.kafka.reader import SILENCE_SECONDS, expect
 from bucketingest.stream.micro_batch import current_task, drain, own_error, pack_range
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.spark.arrow_map import map_in_arrow
-from bucketingest.stream.spark.failures import essence
+from bucketingest.stream.spark.failures import essence, got_no_answer
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.shuffle import SHUFFLE_DDL, SHUFFLE_ORDER, SHUFFLE_SCHEMA, counted
@@ -46,15 +47,19 @@ _FAILED: Final = -100
 _PACKED_DDL: Final = f"slot INT, unit INT, {SHUFFLE_DDL}"
 _SAID_DDL: Final = f"unit INT, failure STRING, {STATUS_DDL}"
 _TASKS_PER_SLOT: Final = 2
+_SAID_MAX: Final = 10_000
+"""Characters of an error, which may repeat a value."""
 _SILENCE_MIN_SECONDS: Final = 3.0
 """A topic that says nothing is waited for half as long as the one before it in the task, and not shorter."""
-
-
 _GROUPS: Final = itertools.count()
 
 
 class TableFailed(PySparkException):
     """The tasks of one table failed, in words that begin with the error's name, as Spark has them."""
+
+
+class TasksHang(TableFailed):
+    """They did not end, and were ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ class Work:
 
 
 Answer: TypeAlias = "list[WriteStatus] | Exception"
+Write: TypeAlias = Callable[[Sequence[Work]], list[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,30 +85,55 @@ class _Unit:
 
 
 class WriteAlone(Exception):
-    """The job of several tables failed, or hung: each is to be written by a job of its own, so that it is known whose
-    tasks it was.
+    """The job of several tables hung: each is to be written by a job of its own, to know whose tasks hang."""
+
+
+def writers(session: SparkSession, limit_seconds: float) -> tuple[Write, Write]:
+    """`write_combined` for what is written together, and for a table alone after a failure: half of Spark's slots are
+    left to the others, should it hang.
     """
 
+    def limited(tasks: int) -> Write:
+        return partial(write_combined, session, tasks=tasks, limit_seconds=limit_seconds)
 
-def write_combined(session: SparkSession, works: Sequence[Work], slots: int, limit_seconds: float) -> list[Answer]:
-    """Write the micro-batches by one job; of each what its tasks report, or why it cannot be written. `slots`: tasks
-    that run at once. Tasks that have not ended after the limit are ended. Raises WriteAlone, unless there is one.
+    return limited(session.sparkContext.defaultParallelism * _TASKS_PER_SLOT), limited(half_of_slots(session))
+
+
+def half_of_slots(session: SparkSession) -> int:
+    """Tasks of what may hang: the others have places then."""
+    return max(1, session.sparkContext.defaultParallelism // 2)
+
+
+def write_combined(session: SparkSession, works: Sequence[Work], tasks: int, limit_seconds: float) -> list[Answer]:
+    """Write the micro-batches by one job of at most so many tasks in each stage; of each what its tasks report, or why
+    it cannot be written. A job that fails is written again by halves, until it is known whose tasks fail. Tasks that
+    have not ended after the limit are ended: then the answer is WriteAlone, unless there is one micro-batch.
     """
     try:
         with ended_after(session.sparkContext, limit_seconds):
-            return _written(session, works, slots)
-    except (PySparkException, Py4JJavaError) as error:  # which of them depends on where in Spark it failed
+            return _written(session, works, tasks)
+    except Exception as error:
+        if got_no_answer(error):  # the JVM is gone
+            raise
         if len(works) == 1:
             return [own_error(str(error)) or error]
-        reason = essence(error)[0]
-        log.warning("a job of many tables failed: each again by itself", extra={"tables": len(works), "why": reason})
-        raise WriteAlone from error
+        extra = {"tables": len(works), "why": essence(error)[0]}
+        if isinstance(error, TasksHang):  # each further job that hangs takes as long
+            log.warning("a job of many tables hung: each again by itself", extra=extra)
+            return [WriteAlone() for _ in works]
+        log.warning("a job of many tables failed: its halves again", extra=extra)
+        half = len(works) // 2
+        return [
+            answer
+            for part in (works[:half], works[half:])
+            for answer in write_combined(session, part, tasks, limit_seconds)
+        ]
 
 
 @contextmanager
 def ended_after(context: SparkContext, seconds: float) -> Iterator[None]:
     """End the tasks of the jobs that this thread starts in the block, if they have not ended after a time: a task that
-    hangs keeps its place for ever. Raises TableFailed then.
+    hangs keeps its place for ever. Raises TasksHang then.
     """
     group, over, is_late = f"tables-{next(_GROUPS)}", threading.Event(), threading.Event()
 
@@ -119,17 +150,17 @@ def ended_after(context: SparkContext, seconds: float) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        if not is_late.is_set():
+        if not is_late.is_set() or isinstance(error, TableFailed):
             raise
-        raise TableFailed(
+        raise TasksHang(
             f"TasksHang: the tasks did not end within {seconds:g} s, half of health.maxCommitLag, and were stopped"
         ) from error
     finally:
         over.set()
 
 
-def _written(session: SparkSession, works: Sequence[Work], slots: int) -> list[Answer]:
-    stages = Stages.of(works, slots)
+def _written(session: SparkSession, works: Sequence[Work], most: int) -> list[Answer]:
+    stages = Stages.of(works, most)
     tasks = session.range(0, len(stages.reading), 1, len(stages.reading))
     packed = map_in_arrow(tasks, stages.pack, _PACKED_DDL)
     shuffled = packed.repartitionById(stages.writing, packed["slot"]).sortWithinPartitions("unit", *SHUFFLE_ORDER)
@@ -149,11 +180,11 @@ class Stages:
     """Spark's write tasks, each of which has every so manieth unit."""
 
     @classmethod
-    def of(cls, works: Sequence[Work], slots: int) -> Self:
-        """`slots`: tasks that run at once."""
+    def of(cls, works: Sequence[Work], most: int) -> Self:
+        """At most so many tasks in each stage."""
         units = [_Unit(number, task) for number, work in enumerate(works) for task in range(work.plan.tasks)]
-        count = min(slots * _TASKS_PER_SLOT, sum(len(work.ranges) for work in works))
-        return cls(works, _bins(works, max(1, count)), units, min(slots * _TASKS_PER_SLOT, len(units)))
+        count = min(most, sum(len(work.ranges) for work in works))
+        return cls(works, _bins(works, max(1, count)), units, min(most, len(units)))
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A reading task: its ranges' rows, with the unit that they are for."""
@@ -222,7 +253,7 @@ def _text(error: Exception) -> pa.Array:
 
 
 def _said(error: Exception) -> str:
-    return f"{type(error).__module__}.{type(error).__qualname__}: {error}"
+    return f"{type(error).__module__}.{type(error).__qualname__}: {error}"[:_SAID_MAX]
 
 
 def _addressed(packed: pa.RecordBatch, first: int, writing: int) -> pa.RecordBatch:
@@ -268,6 +299,3 @@ def _answer(number: int, failure: str | None, statuses: pa.RecordBatch | None) -
         *rows.columns,
     ]
     return pa.RecordBatch.from_arrays(columns, names=["unit", "failure", *STATUS_SCHEMA.names])
-
-
-Write: TypeAlias = Callable[[Sequence[Work]], list[Answer]]

@@ -11,20 +11,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import chain
-from typing import Final, Protocol
+from typing import Protocol
 
 from pyspark.sql import DataFrame
 
 from bucketingest.catalog.keeper import CatalogKeeper
 from bucketingest.decode.kafka.client_options import Client
-from bucketingest.decode.kafka.errors import TopicSilent
+from bucketingest.decode.kafka.errors import BatchTooLarge, TopicSilent
 from bucketingest.decode.kafka.ranges import TopicRange
-from bucketingest.errors import BucketIngestError
 from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.lease.record import LeaseOwner
 from bucketingest.lease.table_lease import TableLease
@@ -36,48 +35,31 @@ from bucketingest.stream.errors import SourceUnreachable, TopicsMissing
 from bucketingest.stream.foreach_batch import MicroBatchFunction, StopRequested
 from bucketingest.stream.growth import Growth, first_taken
 from bucketingest.stream.ingestion import catalog_keepers, opened_for
-from bucketingest.stream.micro_batch import write_ranges
+from bucketingest.stream.micro_batch import write_micro_batch, write_ranges
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.retry.letters import places_of, put_back
 from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.source.inputs import Input, Inputs, checked, inputs_of
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.sources import read_ranges
-from bucketingest.stream.spark.failures import essence, got_no_answer
-from bucketingest.stream.tables.combined import Work, WriteAlone, ended_after
+from bucketingest.stream.tables.combined import TasksHang, Work, WriteAlone, ended_after, half_of_slots
 from bucketingest.stream.tables.gathering import Ended
 from bucketingest.stream.tables.shared import Shared
 from bucketingest.stream.tables.shares import TopicOffsets, next_range, ranges_of
+from bucketingest.stream.tables.trouble import Trouble, jvm_is_gone, refuse_what_ends_attempts, trouble_of
 from bucketingest.stream.topics.batch import TopicBatch
 from bucketingest.stream.topics.continuity import behind, check_same_topics, eaten, offsets_of, within
 from bucketingest.stream.topics.without_spark import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
-from bucketingest.write.errors import ColumnsChanged, PositionLost
 from bucketingest.write.instants.source_range import SourceRange, topic_ids
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.write_status import WriteStatus
 
 log = logging.getLogger(__name__)
 
-BACKOFF_SECONDS: Final = 2.0
-BACKOFF_MAX_SECONDS: Final = 300.0
-"""A parked table is tried again after a time that doubles with each failure."""
-
 
 class JvmGone(Exception):
     """Spark's JVM does not answer: no table can go on. The cause is what was raised."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why a table is parked."""
-
-    error: Exception
-    reason: str
-    failures: int
-    """In a row."""
-    again_at: float
-    """By the forward clock."""
 
 
 def _refuse(reason: str) -> None:
@@ -116,8 +98,10 @@ class OneTable:
         self.trouble: Trouble | None = None
         self.is_gone = False
         """Whether Kafka has the topic no more. The table stays as it is."""
-        self.written_at: float | None = None
-        """When the last micro-batch ended, by the forward clock."""
+        self.began_at: float | None = None
+        """When the last micro-batch that was written began, by the forward clock: the next one is due an interval after
+        that, however long this one takes.
+        """
         self._shared = shared
         self._may_serve = may_serve
         self._open: _Open | None = None
@@ -268,7 +252,7 @@ class OneTable:
     # -- steps -----------------------------------------------------------------------------------------------------
 
     def _write_next(self, now: TopicOffsets, share: int) -> None:
-        opened = self._open
+        opened, began = self._open, forward_seconds()
         assert opened is not None, "it was opened"
         wanted = opened.replay
         if wanted is None:
@@ -282,10 +266,21 @@ class OneTable:
             self.trouble = None
             return
         self._range, self._read_at = wanted, None
-        with ended_after(self._shared.session.sparkContext, self._shared.limit_seconds):  # also what it has to itself
+        if self.trouble is not None:  # it is written by itself: nobody waits for it
+            self._shared.gathering.withdraw(self.topic)
+        context = self._shared.session.sparkContext
+        with (
+            self._shared.hanging if self._hung else nullcontext(),
+            ended_after(context, self._shared.limit_seconds),  # also what it has to itself
+        ):
             opened.function(self._batch(wanted, ranges), wanted.batch_id)
         opened.replay = None
-        self.written_at, self.trouble = forward_seconds(), None
+        self.began_at, self.trouble = began, None
+
+    @property
+    def _hung(self) -> bool:
+        """Whether its tasks did when they were last tried."""
+        return self.trouble is not None and isinstance(self.trouble.error, TasksHang)
 
     def _check(self, position: SourceRange | None, now: TopicOffsets) -> None:
         """Raises RangeConflict, SourceDataLost: what follows the position is not there."""
@@ -303,21 +298,30 @@ class OneTable:
         kafka = self._derived().spec.source.kafka
         assert kafka is not None, "tables are for Kafka only"
         session = self._shared.session
-        return TopicBatch(wanted, ranges, session, partial(read_ranges, session, kafka))
+        read = partial(read_ranges, session, kafka)
+        if self._hung:
+            return TopicBatch(wanted, ranges, session, lambda each: read(each).coalesce(half_of_slots(session)))
+        return TopicBatch(wanted, ranges, session, read)
 
     def _write(
         self, rows: DataFrame | TopicBatch, plan: WritePlan, decoder: MessageDecoder, client: Client, _: int
     ) -> list[WriteStatus]:
         """As `write_topics`, together with other tables."""
         assert isinstance(rows, TopicBatch), "it is planned here"
-        if plan.is_global:  # it needs a shuffle more than others
-            self._shared.gathering.withdraw(self.topic)
-            return write_ranges(rows.session, rows.ranges, plan, decoder, client)
-        work = Work(plan, decoder, client, rows.ranges)
         try:
-            statuses, read_at = self._with_others(work)
+            if plan.is_global:  # it needs a shuffle more than others
+                self._shared.gathering.withdraw(self.topic)
+                if self._hung:
+                    return write_micro_batch(rows.rows, plan, decoder)
+                return write_ranges(rows.session, rows.ranges, plan, decoder, client)
+            statuses, read_at = self._with_others(Work(plan, decoder, client, rows.ranges))
         except TopicSilent as error:  # Spark's tasks would wait for longer, in the place of those of other tables
             raise SourceUnreachable(str(error)) from error
+        except BatchTooLarge as error:  # Spark would unpack it in the memory of the JVM that all tables have
+            raise SourceUnreachable(
+                f"{error}: a batch of messages is broken, or more than 100 MB when it is unpacked. Delete the topic's "
+                "messages up to it with kafka-delete-records, and let failOnDataLoss accept that"
+            ) from error
         if not any(status.undecoded for status in statuses):
             self._read_at = read_at
         return statuses
@@ -383,6 +387,8 @@ class OneTable:
         put_back(places_of(pipeline, storage), storage, pipeline.name)  # it may have had a resource of its own
         check_kind("kafka", start)
         position, replay = chained(start)
+        if replay is not None and self.trouble is None:  # else it is written by itself
+            refuse_what_ends_attempts(storage, coordinator)
         self.board.started(position, coordinator.epoch, coordinator.inflight, (start.verdict.value, start.reason))
         function.begin(self, lambda: None)
         if self._shared.stop.is_set():
@@ -417,15 +423,11 @@ class OneTable:
             self._park(error)
 
     def _park(self, error: Exception) -> None:
-        if isinstance(error, ConnectionError) or got_no_answer(error):
+        if jvm_is_gone(error, self._shared.session):
             raise JvmGone from error
-        before = self.trouble
-        failures = 1 if before is None else before.failures + 1
-        is_blip = failures == 1 and isinstance(error, PositionLost | ColumnsChanged)
-        wait = 0.0 if is_blip else min(BACKOFF_MAX_SECONDS, BACKOFF_SECONDS * 2 ** min(failures - 1, 10))
-        reason = str(error) if isinstance(error, BucketIngestError) else essence(error)[0]
-        self.trouble = Trouble(error, reason, failures, forward_seconds() + wait)
-        said = {"topic": self.topic, "reason": reason, "failures": failures, "again_in_seconds": round(wait, 1)}
+        self.trouble = found = trouble_of(error, self.trouble)
+        said: dict[str, object] = {"topic": self.topic, "reason": found.reason, "failures": found.failures}
+        said["again_in_seconds"] = round(found.wait, 1)
         log.warning("the table is parked; the others go on", extra=said)
         self.board.query_ended(None)
         try:

@@ -30,7 +30,7 @@ from bucketingest.stream.running import CATALOG_SECONDS, ONCE_WAITS_SECONDS
 from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.executors import registered_executors
 from bucketingest.stream.spark.session import own_session, prepared
-from bucketingest.stream.tables.combined import write_combined
+from bucketingest.stream.tables.combined import writers
 from bucketingest.stream.tables.gathering import Gathering
 from bucketingest.stream.tables.one_table import JvmGone, OneTable
 from bucketingest.stream.tables.reporting import report_of, summary
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 1.0
 """Between two looks at the topics, at least; `commit.trigger` may be longer."""
-_OPENING: Final = 16
+_OPENING: Final = 64
 """Tables that are opened at a time: those that are ready are written while others are opened."""
 _HANGS_SECONDS: Final = 10.0
 """One that takes longer to open does not count: others do not wait for it."""
@@ -124,16 +124,15 @@ class RunningTables:
         self._interval = spec.commit.interval.total_seconds() if spec.commit.mode == "interval" else 0.0
         self._late_after = spec.health.max_commit_lag.total_seconds()
         self._most = kafka.max_offsets_per_trigger
-        slots = session.sparkContext.defaultParallelism
         self._look = TopicsLook(session, kafka, board, ONCE_WAITS_SECONDS if self._once else math.inf)
         limit = self._late_after / 2
-        write = partial(write_combined, session, slots=slots, limit_seconds=limit)
-        self._gathering = Gathering(write)
+        together, alone = writers(session, limit)
+        self._gathering = Gathering(together)
         self._stop = threading.Event()
         rows = read_ranges(session, kafka.model_copy(update={"topics": (PLACEHOLDER,), "topic_pattern": None}))
         self._catalogs = CatalogThreads(len(spec.catalogs))
         self._shared = Shared(
-            rows, resource, self._look, self._gathering, write, limit, ended_hosts, self._stop, self._catalogs
+            rows, resource, self._look, self._gathering, alone, limit, ended_hosts, self._stop, self._catalogs
         )
         self._tables: dict[str, _Known] = {}
         self._turns = ServiceTurns()
@@ -310,7 +309,7 @@ class RunningTables:
         )
 
     def _age(self, table: OneTable, now: float) -> float:
-        return float("inf") if self._once or table.written_at is None else now - table.written_at
+        return float("inf") if self._once or table.began_at is None else now - table.began_at
 
     def _start(self, known: _Known, share: int) -> None:
         self._gathering.announce(known.table.topic)

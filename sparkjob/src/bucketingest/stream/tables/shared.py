@@ -57,13 +57,15 @@ class Shared:
     look: TopicsLook
     gathering: Gathering
     write: Write
-    """As the gathering's, for one table alone."""
+    """For one table alone."""
     limit_seconds: float
     """Tasks of a micro-batch that take longer are ended."""
     ended_hosts: Collection[str]
     stop: threading.Event
     catalogs: CatalogThreads
     alone: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_ALONE))
+    hanging: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(1))
+    """For a table whose tasks hung when they were last tried."""
     shapes: SharedShapes = field(default_factory=SharedShapes)
     services: KeptProcess = field(default_factory=KeptProcess)
     """It is one table's turn at a time."""

@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 from collections import defaultdict
+from contextlib import suppress
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 LIST_SECONDS: Final = 15.0
 """Between two lists of the topics: a new one has a table well within 30 s."""
 ANSWER_SECONDS: Final = 10.0
+_SOON_SECONDS: Final = 2.0
+"""What the brokers do not answer within that may be about a topic of an old list that is gone: there is a new list."""
 
 
 class TopicsLook:
@@ -87,15 +90,20 @@ class TopicsLook:
         return found
 
     def _looked(self, began: float) -> dict[str, TopicOffsets]:
-        if self._listed is None or began - self._listed >= LIST_SECONDS:
-            topics = self._brokers.topics()
-            self.left_out = max(0, len(topics) - TABLES_MAX)
-            kept = sorted(topics, key=lambda name: (name not in self._topics, name))[:TABLES_MAX]
-            self._topics, self._listed = {name: topics[name] for name in kept}, began
-            self._silent = {name: _silent(name, topic) for name, topic in self._topics.items() if topic.leaderless}
-            self._asked = {name: topic for name, topic in self._topics.items() if name not in self._silent}
-            self._begins = _by_topic(self._brokers.begins(self._asked))
-        ends = _by_topic(self._brokers.ends(self._asked, stable=self._committed_only))
+        if self._listed is not None and began - self._listed < LIST_SECONDS:
+            with suppress(SourceUnreachable):
+                return self._offsets(_SOON_SECONDS)
+        topics = self._brokers.topics()
+        self.left_out = max(0, len(topics) - TABLES_MAX)
+        kept = sorted(topics, key=lambda name: (name not in self._topics, name))[:TABLES_MAX]
+        self._topics, self._listed = {name: topics[name] for name in kept}, began
+        self._silent = {name: _silent(name, topic) for name, topic in self._topics.items() if topic.leaderless}
+        self._asked = {name: topic for name, topic in self._topics.items() if name not in self._silent}
+        self._begins = _by_topic(self._brokers.begins(self._asked))
+        return self._offsets(ANSWER_SECONDS)
+
+    def _offsets(self, seconds: float) -> dict[str, TopicOffsets]:
+        ends = _by_topic(self._brokers.ends(self._asked, stable=self._committed_only, seconds=seconds))
         return {
             name: TopicOffsets(topic.id, self._begins[name], ends[name], self._silent.get(name, ""))
             for name, topic in self._topics.items()

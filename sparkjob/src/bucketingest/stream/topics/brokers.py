@@ -80,9 +80,11 @@ class Brokers:
         text = self._asked(lambda admin: str(self._answer(admin.listTopics().namesToListings()).toString()))
         return {name: "" if id_ == _NO_ID else id_ for name, id_ in _LISTED.findall(text)}
 
-    def ends(self, topics: Mapping[str, Topic], *, stable: bool) -> Offsets:
-        """The next offset of each partition. `stable`: up to which no transaction is open."""
-        return self._offsets(topics, "latest", self._stable if stable else self._any)
+    def ends(self, topics: Mapping[str, Topic], *, stable: bool, seconds: float | None = None) -> Offsets:
+        """The next offset of each partition. `stable`: up to which no transaction is open. `seconds`: how long this
+        question may take. For a topic that is gone there is no answer.
+        """
+        return self._offsets(topics, "latest", self._stable if stable else self._any, seconds=seconds)
 
     def begins(self, topics: Mapping[str, Topic]) -> Offsets:
         """The oldest offset that each partition has."""
@@ -158,9 +160,11 @@ class Brokers:
     def _names(self, admin: Any) -> frozenset[str]:
         return frozenset(str(name) for name in self._answer(admin.listTopics().names()))
 
-    def _offsets(self, topics: Mapping[str, Topic], what: str, options: Any, *moment: int) -> Offsets:
+    def _offsets(
+        self, topics: Mapping[str, Topic], what: str, options: Any, *moment: int, seconds: float | None = None
+    ) -> Offsets:
         wanted, asked = self._question(topics, what, *moment)
-        found = self._asked(lambda admin: self._answer(admin.listOffsets(asked, options).all()))
+        found = self._asked(lambda admin: self._answer(admin.listOffsets(asked, options).all(), seconds))
         # A call for each costs as much as the brokers' answer for hundreds.
         said = {(name, int(part)): int(offset) for name, part, offset in _OFFSET.findall(str(found.toString()))}
         if said.keys() == wanted.keys():
@@ -183,8 +187,8 @@ class Brokers:
             self._questions[what] = kept = (wanted, asked)
         return kept
 
-    def _answer(self, future: Any) -> Any:
-        return future.get(int(self._seconds * 1000), self._milliseconds)
+    def _answer(self, future: Any, seconds: float | None = None) -> Any:
+        return future.get(int((seconds or self._seconds) * 1000), self._milliseconds)
 
     @cached_property
     def _any(self) -> Any:
