@@ -29,6 +29,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "driver": {"memory": "1Gi"},
             "executor": {"memory": "1Gi"},
             "conf": {
+                "spark.scheduler.mode": "FAIR",  # as with many tables
                 "spark.driver.host": "127.0.0.1",
                 "spark.driver.bindAddress": "127.0.0.1",
                 "spark.sql.warehouse.dir": str(folder / "warehouse"),

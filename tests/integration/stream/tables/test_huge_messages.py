@@ -5,6 +5,7 @@ limits. Its table alone has trouble.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from bucketingest.exit_codes import ExitCode
 from support.jobs.command_process import CommandProcess
 from support.jobs.many_topics import Topics
 
@@ -63,3 +65,27 @@ def test_a_huge_message_is_trouble_of_its_table_alone(
         topics.send("good", 30, 10)
         process.wait_until(has(topics, 4))
     assert topics.numbers("good") == list(range(40))
+
+
+def test_one_that_ends_the_job_does_so_ever_more_rarely(
+    topics: Topics, tmp_path: Path, resource: Callable[..., Path]
+) -> None:
+    """With SQL that only Spark evaluates, messages are read in the JVM. Each start writes the others first."""
+    topics.make("good", "bomb", partitions=1)
+    sql = "SELECT id, aggregate(sequence(1L, n), 0L, (a, x) -> a + x) AS n FROM source"
+    file = resource(tables={"overrides": [{"topics": ".*bomb", "transform": {"sql": sql}}]})
+    send_huge(topics, "bomb", b'{"id": "%s", "n": 1}' % (b"x" * _HUGE))
+
+    ends = []
+    for start in range(5):
+        topics.send("good", start * 10, 10)
+        with CommandProcess("run", file, log=tmp_path / f"{start}.log") as process:
+            while process.ended() is None:
+                is_parked = "starts ago, and none has finished it" in process.output
+                if is_parked and topics.numbers("good") == list(range(start * 10 + 10)):
+                    break
+                time.sleep(0.1)
+            ends.append(process.ended())
+    assert ends[:2] == [ExitCode.OUT_OF_MEMORY] * 2
+    assert ends[-1] is None
+    assert topics.numbers("good") == list(range(50))

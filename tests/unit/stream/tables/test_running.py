@@ -148,7 +148,9 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Tables:
 def job(monkeypatch: pytest.MonkeyPatch, kafka: Kafka, tables: Tables) -> Iterator[Callable[..., RunningTables]]:
     del tables
     session: Any = SimpleNamespace(
-        sparkContext=SimpleNamespace(defaultParallelism=2, setJobGroup=lambda *_, **__: None)
+        sparkContext=SimpleNamespace(
+            defaultParallelism=2, setJobGroup=lambda *_, **__: None, setLocalProperty=lambda *_: None
+        )
     )
     monkeypatch.setattr(running, "read_ranges", lambda *_: SimpleNamespace(sparkSession=session))
     made: list[RunningTables] = []

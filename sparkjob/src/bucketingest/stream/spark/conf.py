@@ -76,6 +76,8 @@ def session_conf(resource: BucketIngest, master: str | None, jars: list[str]) ->
     else:
         # On Kubernetes the operator sets it. With Spark's default, 1 GiB, a larger -Xms stops every executor.
         conf["spark.executor.memory"] = f"{spark.executor.memory // _MIB}m"
+    if resource.spec.tables is not None:  # a table's own job, however long, leaves slots to the others
+        conf["spark.scheduler.mode"] = "FAIR"
     if is_local:  # what no network carries is not worth the time of compressing it
         conf["spark.shuffle.compress"] = "false"
     # In local mode the driver's JVM does the executors' work too. Without executors its size is meant for that.

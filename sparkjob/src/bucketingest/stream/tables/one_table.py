@@ -269,6 +269,7 @@ class OneTable:
         if self.trouble is not None:  # it is written by itself: nobody waits for it
             self._shared.gathering.withdraw(self.topic)
         context = self._shared.session.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", self.topic)
         with (
             self._shared.hanging if self._hung else nullcontext(),
             ended_after(context, self._shared.limit_seconds),  # also what it has to itself
