@@ -105,6 +105,17 @@ def test_tickets_of_kinit_are_used_until_they_expire(
         HiveConnection.open(entry)
 
 
+def test_logins_are_refused_as_often_as_somebody_tries(secured: SecuredMetastore, tmp_path: Path) -> None:
+    """The server logs each; what nobody read of that stopped it once."""
+    wrong = tmp_path / "wrong"
+    wrong.write_text("wr0ng-one\n")
+    login = {"username": "ingest", "passwordFile": str(wrong)}
+    entry = secured.entry("password", tls={"caFile": str(secured.files["ca"]), "login": login})
+    for _ in range(40):
+        with pytest.raises(CatalogUnavailable, match="it refuses the login"):
+            HiveConnection.open(entry)
+
+
 def test_by_hand(secured: SecuredMetastore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     SyncedTable((), "").write(tmp_path / "orders")
 

@@ -24,4 +24,4 @@ def test_a_table_of_postgresql_is_the_same_here_after_changes_and_kills(tmp_path
     report = mirror(settings, tmp_path, said.append)
     assert (report.looks, sum(report.kills.values())) == (2, 2), said
     assert report.changes["transactions"] > 100, report.changes
-    assert report.commits > 5, report.commits
+    assert report.commits >= report.looks + sum(report.kills.values()), report.commits

@@ -5,6 +5,7 @@ Both come from the oracle: PySpark's jars have the metastore and Derby, Hudi's b
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import threading
 import time
@@ -112,6 +113,8 @@ def _started(
     stack.callback(process.kill)
     assert process.stdout is not None
     gateway_port = int(process.stdout.readline())
+    # Java writes what it logs here too; a pipe that nobody reads is full after some errors, and then it stands still.
+    threading.Thread(target=shutil.copyfileobj, args=(process.stdout, log), daemon=True).start()
     jvm = JavaGateway(gateway_parameters=GatewayParameters(port=gateway_port, auto_convert=True))
     stack.callback(jvm.close)
     metastore = Metastore(_serve(jvm, {}), jvm)

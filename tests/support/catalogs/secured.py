@@ -141,7 +141,7 @@ public class Login implements javax.security.auth.callback.CallbackHandler {
     }
 }
 """
-"""Java asks it who may come in. In Java: calls from Java into Python have been seen to hang."""
+"""Java asks it who may come in."""
 
 
 def _login(jvm: Any) -> Any:
