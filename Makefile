@@ -347,7 +347,7 @@ oracle: oracle-venv hudi-bundle spark-protobuf ## Hudi's own reader and writer: 
 oracle-venv: $(ORACLE_VENV)/.ready
 
 # What is in the cache folder has its version in its name. Where it is there it stays as it is, whatever the times of a
-# checkout's files are: processes of another checkout may be reading it. Hence these rules' only order-only prerequisites.
+# checkout's files are: processes of another checkout may be reading it. So these rules have order-only prerequisites.
 
 # The dependencies of a pom as one folder of jars.
 define copy_jars

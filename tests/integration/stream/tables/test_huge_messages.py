@@ -81,7 +81,7 @@ def test_one_that_ends_the_job_does_so_ever_more_rarely(
         topics.send("good", start * 10, 10)
         with CommandProcess("run", file, log=tmp_path / f"{start}.log") as process:
             while process.ended() is None:
-                is_parked = "starts ago, and none has finished it" in process.output
+                is_parked = "and no start finished it" in process.output
                 if is_parked and topics.numbers("good") == list(range(start * 10 + 10)):
                     break
                 time.sleep(0.1)

@@ -144,7 +144,7 @@ class _Names:
         if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or not precision:
             if not self._any_type:
                 raise UnreadableSchema("has a decimal without a sensible precision and scale")
-            del schema["logicalType"]  # to Avro it is none then
+            del schema["logicalType"]  # Avro ignores it then
         elif scale > _SCALE_MAX and not self._any_type:
             raise UnreadableSchema(f"has a decimal with {scale} digits behind the point, and no column more than 38")
 
@@ -214,7 +214,7 @@ def _text(name: Any) -> str:
 
 
 def _is_text(given: Any) -> bool:
-    """Half a surrogate, which JSON may have, is none."""
+    """JSON may have half a surrogate, which is no text."""
     return isinstance(given, str) and given == given.encode(errors="ignore").decode()
 
 

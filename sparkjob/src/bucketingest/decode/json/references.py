@@ -76,5 +76,5 @@ def base_of(schema: Any, around: str) -> str:
 def _joined(around: str, uri: str) -> str:
     try:
         return urljoin(around, uri) if uri else around
-    except ValueError:  # it is none
+    except ValueError:  # it is no URI
         return uri

@@ -83,8 +83,8 @@ def refuse_what_ends_attempts(storage: Storage, coordinator: InstantCoordinator)
     begun = int(CommitMetadata.decode_extra(storage.get(path), path)[EPOCH])
     if (count := coordinator.epoch - begun) >= _STARTS_MAX:
         raise AttemptsEnded(
-            f"instant {started.request_time} was begun {count} starts ago, and none has finished it. Its rows may be "
-            "what ends the job. So they are written by themselves, and later after each start: see how the job ended, "
-            "its memory, and the topic's next messages",
+            f"the job has started {count} times since instant {started.request_time} began, and no start finished it. "
+            "Its rows may be what ends the job. The table is written alone now, after a wait that grows with each "
+            "start: see how the job ended, its memory, and the next messages of the topic",
             count,
         )
