@@ -131,8 +131,7 @@ class _Reading:
         return {"name": name, "type": self._said(places).type()}
 
     def _parts(self, place: _Place) -> list[_Place]:
-        """The schemas that all hold of a value that is not null, without those that say nothing (a type inside itself).
-        """
+        """The schemas that all hold of a value that is not null. A type inside itself says nothing, and is left out."""
         schema = place.schema
         if not isinstance(schema, dict):
             return []
