@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bucketingest.hudi.errors import RollbackError
-from bucketingest.hudi.naming import join
+from bucketingest.hudi.naming import BaseFileName, join
+from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
+from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
-from bucketingest.write.errors import FencedOut, InstantAborted
+from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.instants.writer_identity import WriterIdentity
@@ -20,7 +27,8 @@ from bucketingest.write.recovery.execute import InstantExecutor
 from bucketingest.write.recovery.facts import FactReader
 from support.storage.passing_storage import PassingStorage
 from support.tables.instants.abandoned import Killed, die
-from support.tables.other_writers import archive, commit, later, schedule_compaction
+from support.tables.other_writers import archive, commit, later, next_time, roll_back_completed, schedule_compaction
+from support.tables.state.tables import amounts, check, data_files, state_table
 from support.tables.table_runs import PIPELINE, TestTable, offsets
 from support.tables.write_plans import row
 
@@ -95,6 +103,74 @@ def test_log_files_of_an_instant_whose_time_a_compaction_takes_are_swept(table: 
     table.attempt()
     table.attempt()
     assert table.visible_keys() == ["k0", "k1"]
+
+
+def compact_as_another(table: TestTable, time: str, merged: Mapping[str, int]) -> None:
+    """Another writer carries out its compaction of one file group, in which are these amounts."""
+    plan = read_compaction_plan(table.storage, time)
+    assert plan is not None
+    (group,) = plan.operations
+    rows = pq.read_table(pa.BufferReader(table.storage.get(join(group.partition_path, group.base_file or ""))))
+    keys = rows["_hoodie_record_key"].to_pylist()
+    amount = pa.array([merged[key] for key in keys], rows["amount"].type)
+    out = io.BytesIO()
+    pq.write_table(rows.set_column(rows.schema.get_field_index("amount"), rows.schema.field("amount"), amount), out)
+    base = BaseFileName(group.file_id, "9-9-9", time)
+    create_inflight(table.storage, time, COMPACTION)
+    table.storage.create(join(group.partition_path, str(base)), out.getvalue())
+    stat = WriteStat.of_base_file(group.partition_path, base, size=len(out.getvalue()), inserts=0)
+    complete(table.storage, time, next_time(table), CommitMetadata({group.partition_path: [stat]}).encode(), COMMIT)
+
+
+@pytest.mark.parametrize("completed", [True, False], ids=["completed", "pending"])
+def test_an_instant_whose_time_a_compaction_takes_leaves_nothing_that_the_compaction_would_show(
+    completed: bool,
+) -> None:
+    """In an index with a state new keys are in base files, as a compaction's are: only its plan tells them apart."""
+    table = state_table()
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    attempt.run(offsets(2, 3), [row("k0", amount=5)])
+    with pytest.raises(Killed):
+        table.attempt().run(offsets(3, 5), [row("k1", amount=7), row("k9")], die)
+    (mine,) = [instant.request_time for instant in table.timeline().pending]
+    schedule_compaction(table, time=mine)
+    if completed:
+        compact_as_another(table, mine, {"k0": 5, "k1": 1})
+    again = table.attempt()
+    assert [each.action for each in table.timeline().pending] == ([] if completed else [COMPACTION])
+    if not completed:
+        compact_as_another(table, mine, {"k0": 5, "k1": 1})
+    assert amounts(table) == {"k0": 5, "k1": 1}
+    again.run(offsets(3, 5), [row("k1", amount=7), row("k9")])
+    table.attempt()
+    assert amounts(table) == {"k0": 5, "k1": 7, "k9": 0}
+
+
+def test_a_file_that_a_rollback_took_and_a_paused_task_puts_back_is_known_to_the_attempt_that_goes_on() -> None:
+    """Its instant stays completed, so readers show the file: its keys belong there. The attempt had listed the table
+    between the two, and no instant since has its partition.
+    """
+    table = state_table()
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    before = set(data_files(table))
+    attempt.run(offsets(2, 4), [row("k8"), row("k9")])
+    (late,) = set(data_files(table)) - before
+    content, instant = table.storage.get(late), table.timeline().completed_commits[-1].request_time
+    table.storage.delete(late)
+
+    def roll_back() -> None:
+        roll_back_completed(table, instant)
+
+    with pytest.raises(PositionLost):
+        attempt.run(offsets(4, 5), [row("k1", amount=4)], roll_back)
+    table.storage.create(late, content)
+    attempt.coordinator.start()
+    attempt.run(offsets(2, 5), [row("k8"), row("k9"), row("k1", amount=4)])
+    attempt.run(offsets(5, 6), [row("k9", amount=5)])
+    table.attempt().run(offsets(6, 7), [row("k8", amount=6)])
+    check(table, {"k0": 0, "k1": 4, "k8": 6, "k9": 5})
 
 
 def test_a_completed_file_that_comes_again_after_it_was_taken_off_is_not_the_position(table: TestTable) -> None:

@@ -7,20 +7,19 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from bucketingest.hudi.errors import RollbackError
-from bucketingest.hudi.history.archived import archived_contents
-from bucketingest.hudi.naming import HEARTBEAT_DIRECTORY, TEMP_DIRECTORY, LogFileName, parse_data_file_name
+from bucketingest.hudi.naming import HEARTBEAT_DIRECTORY, TEMP_DIRECTORY, parse_data_file_name
 from bucketingest.hudi.rollback.markers import marked_files
 from bucketingest.hudi.rollback.plan import files_of_instant
 from bucketingest.hudi.rollback.rollback import (
     DEFAULT_OPTIONS,
     RollbackOptions,
+    compacted_at,
     delete_marks,
     files_to_delete,
     newest_state,
     refuse_completed,
 )
 from bucketingest.hudi.table.file_view import list_data
-from bucketingest.hudi.timeline.instant import COMMIT
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.storage.interface import Storage
 
@@ -69,14 +68,14 @@ def sweep_late_files(
     """Delete every file of instants that were aborted; returns the paths. Their rows are in other instants, so also if
     another writer has archived one. `found`: their files, if the table was listed before.
 
-    A compaction may have the time of one: its base files look like late ones, but it writes no log file.
+    A compaction may have the time of one: its base files look like late ones.
     """
     late = []
     for instant, paths in (find_late_files(storage, aborted) if found is None else found).items():
-        shared = instant in timeline.compactions or archived_contents(storage, instant, COMMIT)
-        doomed = [path for path in paths if not shared or LogFileName.try_parse(path.rpartition("/")[2]) is not None]
+        compacted = compacted_at(storage, timeline, instant)
+        doomed = [path for path in paths if compacted is None or compacted.leaves(path)]
         storage.delete_many(doomed)
-        if not shared:
+        if compacted is None:
             delete_marks(storage, instant)
         if doomed:
             log.warning("swept late files", extra={"instant": instant, "files": doomed})

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bucketingest.hudi.errors import InstantExists, RollbackError
-from bucketingest.hudi.history.archived import archived_instants
+from bucketingest.hudi.history.archived import archived_contents, archived_instants
 from bucketingest.hudi.lock.clocks import utc_now
+from bucketingest.hudi.naming import BaseFileName, parse_data_file_name
 from bucketingest.hudi.rollback.markers import delete_markers, marked_files
 from bucketingest.hudi.rollback.pending import pending_rollbacks, read_rollback
 from bucketingest.hudi.rollback.plan import (
@@ -23,6 +24,7 @@ from bucketingest.hudi.rollback.plan import (
 from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
 from bucketingest.hudi.timeline.instant import (
+    COMMIT,
     COMPACTION,
     DELTA_COMMIT,
     PENDING_STATES,
@@ -32,6 +34,7 @@ from bucketingest.hudi.timeline.instant import (
     State,
 )
 from bucketingest.hudi.timeline.instant_time import CLOCKS_DIFFER, format_time, next_instant_time, parse_time
+from bucketingest.hudi.timeline.overtaking import plan_of_compaction
 from bucketingest.hudi.timeline.timeline import Timeline, complete, create_inflight, create_requested, path_of
 from bucketingest.storage.interface import Storage
 
@@ -75,17 +78,21 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = DE
 
     The order is Hudi 1.2.0's: plan, inflight, data files, the instant's inflight then requested file, completed
     rollback, markers, heartbeat. All pending rollbacks whose plans name the instant, Hudi's or our own, are
-    resumed: one that stays would make every later write of Hudi's EAGER writer fail. Raises `RollbackError` if the
-    instant is completed or archived, or is not a deltacommit.
+    resumed: one that stays would make every later write of Hudi's EAGER writer fail. Beside a compaction of the same
+    time there is no rollback on the timeline, as Hudi would take it for one of the compaction. Raises `RollbackError`
+    if the instant is completed or archived, or is not a deltacommit.
     """
     files = files_to_delete(storage, instant_time, options)
     with options.lock():
         timeline = Timeline.load(storage)
         refuse_completed(storage, timeline, instant_time)
+        compacted = compacted_at(storage, timeline, instant_time)
+        if compacted is not None:
+            files = [file for file in files if compacted.leaves(file.path)]
         pending = [
             (rollback.rollback_time, rollback.plan)
             for rollback in pending_rollbacks(storage, timeline, instant_time)
-            if rollback.plan is not None
+            if rollback.plan is not None and (compacted is None or rollback.plan.action == DELTA_COMMIT)
         ]
         resumed = bool(pending)
         if not pending:
@@ -93,9 +100,13 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = DE
                 storage.delete_many([file.path for file in files])
                 delete_marks(storage, instant_time)
                 return RollbackResult(instant_time, None, tuple(file.path for file in files), resumed=False)
+            if compacted is not None:
+                storage.delete_many([file.path for file in files])
+                _leave_timeline(storage, RollbackPlan(instant_time, DELTA_COMMIT, tuple(files)))
+                return RollbackResult(instant_time, None, tuple(file.path for file in files), resumed=False)
             pending = [_request(storage, timeline, RollbackPlan(instant_time, DELTA_COMMIT, tuple(files)), options)]
     rollback_times = [rollback_time for rollback_time, _ in pending]
-    planned = [file for _, plan in pending for file in plan.files]
+    planned = [file for _, plan in pending for file in plan.files if compacted is None or compacted.leaves(file.path)]
     all_files = tuple(sorted({file.path: file for file in (*planned, *files)}.values()))
     started = options.clock()
     for rollback_time in rollback_times:
@@ -106,7 +117,8 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = DE
         _leave_timeline(storage, done)
         for rollback_time in rollback_times:
             _finish(storage, rollback_time, done, started, options)
-    delete_marks(storage, instant_time)
+    if compacted is None:
+        delete_marks(storage, instant_time)
     return RollbackResult(instant_time, rollback_times[0], tuple(file.path for file in all_files), resumed)
 
 
@@ -122,8 +134,7 @@ def finish_compaction_rollback(
     create_inflight(storage, rollback_time, ROLLBACK)
     storage.delete_many([file.path for file in plan.files])
     with lock():
-        target = newest_state(Timeline.load(storage), plan.instant_time)
-        if target is not None and target.is_completed:
+        if Timeline.load(storage).find(plan.instant_time, COMMIT) is not None:
             raise RollbackError(f"compaction {plan.instant_time} was completed while it was rolled back")
         storage.delete(path_of(Instant(plan.instant_time, COMPACTION, State.INFLIGHT)))
         _finish(storage, rollback_time, plan, started, RollbackOptions(lock=lock, clock=clock))
@@ -182,9 +193,40 @@ def rolled_back_since(storage: Storage, timeline: Timeline, time: str) -> frozen
 
 
 def newest_state(timeline: Timeline, instant_time: str) -> Instant | None:
-    """The instant that writes data files at this time, as far as the active timeline shows it."""
+    """The instant that writes data files at this time, as far as the active timeline shows it: of several the
+    deltacommit, whose time a scheduler without the table's lock took for a compaction.
+    """
+    own = timeline.find(instant_time)
+    if own is not None:
+        return own
     writes = (i for i in timeline.instants if i.request_time == instant_time and i.action in WRITE_ACTIONS)
     return next(writes, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The file groups of a compaction that has the time of a deltacommit. Readers know a file's instant by its time
+    alone, so the compaction would make the deltacommit's files visible.
+    """
+
+    groups: frozenset[tuple[str, str]] | None
+    """Partition path and file id of each; None: its plan is missing."""
+
+    def leaves(self, path: str) -> bool:
+        """Whether a data file of that time is the deltacommit's: a log file, or in a file group of its own."""
+        partition_path, _, base_name = path.rpartition("/")
+        name = parse_data_file_name(base_name)
+        if not isinstance(name, BaseFileName):
+            return True
+        return self.groups is not None and (partition_path, name.file_id) not in self.groups
+
+
+def compacted_at(storage: Storage, timeline: Timeline, instant_time: str) -> Compacted | None:
+    """What a compaction of this time writes, pending, completed or archived; None if there is none."""
+    if instant_time not in timeline.compactions and not archived_contents(storage, instant_time, COMMIT):
+        return None
+    plan = plan_of_compaction(storage, instant_time)
+    return Compacted(None if plan is None else frozenset(each.group for each in plan.operations))
 
 
 def refuse_completed(storage: Storage, timeline: Timeline, instant_time: str) -> None:

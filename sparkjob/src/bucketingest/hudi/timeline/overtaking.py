@@ -103,7 +103,7 @@ class Merge:
 
 def merges_of(storage: Storage, compactions: Iterable[str], replacements: Iterable[Instant]) -> list[Merge]:
     """What those of the compactions, and of the completed replacements, merge, on the timeline or archived."""
-    plans = ((time, _plan(storage, time)) for time in sorted(compactions))
+    plans = ((time, plan_of_compaction(storage, time)) for time in sorted(compactions))
     return [
         *(merge for time, plan in plans if plan is not None and (merge := Merge.of_compaction(time, plan))),
         *(merge for each in replacements if (merge := Merge.of_clustering(each, clustered_slices(storage, each)))),
@@ -193,7 +193,8 @@ def plans_of_cleans(storage: Storage, cleans: Iterable[Instant]) -> dict[Instant
     return {clean: plan for clean, plan in plans if plan is not None}
 
 
-def _plan(storage: Storage, compaction: str) -> CompactionPlan | None:
+def plan_of_compaction(storage: Storage, compaction: str) -> CompactionPlan | None:
+    """The plan of a compaction on the timeline or in the history; None if neither has it. Raises `InvalidTable`."""
     plan = read_compaction_plan(storage, compaction)
     if plan is None and (content := archived_plan(storage, compaction)) is not None:
         return CompactionPlan.decode(content, f"history: plan of {compaction}")

@@ -129,6 +129,10 @@ class CoveredTable:
         self.view = max((each.completion_time or "" for each in completed.values()), default="")
         self.expectations.note_commits(of_new)
 
+    def list_again(self) -> None:
+        """Files may be back that were gone when they were listed, in instants that are known."""
+        self.folded = None
+
     def note_plan(self, instant: str) -> None:
         """The plan of this instant has the state as it is now."""
         self._planned, self._planned_on = instant, self.index.manifest

@@ -90,13 +90,14 @@ class StateGroups:
     def close_names(self, timeline: Timeline) -> None:
         """Put empty files where those of overtaken instants were: a task that was paused until now may put its own
         there, which readers see as long as the instant counts as complete. Of a file group of which all else is gone,
-        the keys have another one by then.
+        the keys have another one by then. What was put there before is found by the next listing.
         """
         for instant, objects in self._journal.objects_by_instant().items():
             if "overtaken" not in objects or "aborted" in objects:
                 continue
             if timeline.completion_time(instant) or timeline.is_archived(instant):
                 self._close_names_of(instant)
+                self._covered.list_again()
 
     def _close_names_of(self, instant: str) -> None:
         files = self._journal.files(instant)

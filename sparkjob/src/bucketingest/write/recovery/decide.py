@@ -90,6 +90,8 @@ def decide(found: Facts, policy: Policy) -> Choice:
         return Choice(found, Step.ROLL_BACK, "another writer rolled it back, or it was never on the timeline")
     if found.behind_archive:
         return Choice(found, Step.ROLL_BACK, "newer instants were archived before it was on the timeline")
+    if found.shares_time:
+        return Choice(found, Step.ROLL_BACK, "a compaction of another writer has its time")
     if policy is Policy.ROLL_BACK:
         return Choice(found, Step.ROLL_BACK, "it was started and not completed")
     if found.started is not None:

@@ -217,13 +217,14 @@ class InstantExecutor:
         timeline = Timeline.load(self._storage)
         there = {instant.request_time for instant in timeline.instants}
         own = {t for t in (*aborted, *remembered) if t not in there or self._is_own(timeline.find(t))}
-        for instant in sorted(own - timeline.compactions):
+        for instant in sorted(own):
             found = timeline.find(instant) if instant in there else None
             if found is not None and found.is_completed:  # by an attempt that was paused between its checks and this
                 again = completed_files(self._storage, found.action, instant)
                 self._storage.delete_many([path_of(each) for each in again])
                 found = Timeline.load(self._storage).find(instant)
-            if found is not None or pending_rollback(self._storage, timeline, instant) is not None:
+            is_named = instant not in timeline.compactions and pending_rollback(self._storage, timeline, instant)
+            if found is not None or is_named:  # beside a compaction a rollback is the compaction's
                 self.undo(instant, "it was aborted before, and is on the timeline again or has a rollback to finish")
         sweep_late_files(self._storage, timeline, own)
         for instant in own.intersection(aborted):

@@ -29,6 +29,8 @@ class Facts:
     """Its action if it is on the active timeline; else the action in a pending rollback's plan, if there is one."""
     state: State | None = None
     """None: it is not on the active timeline."""
+    shares_time: bool = False
+    """Whether it is on the active timeline beside a compaction of the same time, which would make its files visible."""
     archived: bool = False
     """Whether it is off the timeline and so old that readers treat it as committed; a pipeline's is in the history."""
     behind_archive: bool = False
@@ -86,6 +88,9 @@ class FactReader:
             request_time,
             action=planned if instant is None else instant.action,
             state=None if instant is None else instant.state,
+            shares_time=instant is not None
+            and instant.action == DELTA_COMMIT
+            and request_time in timeline.compactions,
             archived=instant is None and timeline.is_archived(request_time),
             pipeline=pipeline,
             rollbacks=tuple(rollback.rollback_time for rollback in naming),
@@ -111,11 +116,11 @@ class FactReader:
         )
 
     def _on_timeline(self, time: str) -> Instant | None:
-        """The instant of this time. Of several: the delta commit if it is complete, though a compaction came late; else
-        what wrote data, as a commit beside its savepoint.
+        """The instant of this time. Of several: the delta commit, though a compaction came late; else what wrote data,
+        as a commit beside its savepoint.
         """
         own = self._timeline.find(time)
-        if own is not None and own.is_completed:
+        if own is not None:
             return own
         found = [instant for instant in self._timeline.instants if instant.request_time == time]
         writes = [instant for instant in found if instant.action in WRITE_ACTIONS]
