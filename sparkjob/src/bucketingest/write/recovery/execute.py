@@ -108,7 +108,8 @@ class InstantExecutor:
 
         Raises FencedOut: a newer attempt may have decided it, and not completed it.
         """
-        completed = Timeline.load(self._storage).completion_time(found.request_time) is not None
+        instant = Timeline.load(self._storage).find(found.request_time)
+        completed = instant is not None and instant.is_completed
         if completed or isinstance(self._journal.decision(found.request_time), CommitDecision):
             self._journal.check_epoch(self._identity.epoch)
             self.close(found.request_time, found.ledgers)
