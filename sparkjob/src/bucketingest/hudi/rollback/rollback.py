@@ -134,7 +134,8 @@ def finish_compaction_rollback(
     create_inflight(storage, rollback_time, ROLLBACK)
     storage.delete_many([file.path for file in plan.files])
     with lock():
-        if Timeline.load(storage).find(plan.instant_time, COMMIT) is not None:
+        target = Timeline.load(storage).find(plan.instant_time, COMMIT)
+        if target is not None and target.is_completed:
             raise RollbackError(f"compaction {plan.instant_time} was completed while it was rolled back")
         storage.delete(path_of(Instant(plan.instant_time, COMPACTION, State.INFLIGHT)))
         _finish(storage, rollback_time, plan, started, RollbackOptions(lock=lock, clock=clock))
