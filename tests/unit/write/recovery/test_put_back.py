@@ -17,6 +17,7 @@ from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
+from bucketingest.storage import AlreadyExists
 from bucketingest.storage.interface import Data
 from bucketingest.write.coordinator_api import StartVerdict
 from bucketingest.write.errors import FencedOut, InstantAborted, PositionLost
@@ -171,6 +172,30 @@ def test_a_file_that_a_rollback_took_and_a_paused_task_puts_back_is_known_to_the
     attempt.run(offsets(5, 6), [row("k9", amount=5)])
     table.attempt().run(offsets(6, 7), [row("k8", amount=6)])
     check(table, {"k0": 0, "k1": 4, "k8": 6, "k9": 5})
+
+
+def test_a_file_that_a_rollback_takes_after_the_start_cannot_be_put_back_when_its_keys_have_another_place() -> None:
+    """The rollback was requested before the start, which found the file, and deletes it after."""
+    table = state_table()
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    before = set(data_files(table))
+    attempt.run(offsets(2, 4), [row("k8"), row("k9")])
+    (late,) = set(data_files(table)) - before
+    instant = table.timeline().completed_commits[-1].request_time
+
+    def roll_back() -> None:
+        roll_back_completed(table, instant)
+
+    with pytest.raises(PositionLost):
+        attempt.run(offsets(4, 5), [row("k1", amount=4)], roll_back)
+    attempt.coordinator.start()
+    table.storage.delete(late)
+    attempt.run(offsets(2, 5), [row("k8"), row("k9"), row("k1", amount=4)])
+    with pytest.raises(AlreadyExists):
+        table.storage.create(late, b"")
+    table.attempt().run(offsets(5, 6), [row("k9", amount=5)])
+    check(table, {"k0": 0, "k1": 4, "k8": 0, "k9": 5})
 
 
 def test_a_completed_file_that_comes_again_after_it_was_taken_off_is_not_the_position(table: TestTable) -> None:

@@ -133,6 +133,10 @@ class CoveredTable:
         """Files may be back that were gone when they were listed, in instants that are known."""
         self.folded = None
 
+    def covers(self, group: Group) -> bool:
+        """Whether the state knows the file group."""
+        return self._covered_slice(group) is not None
+
     def note_plan(self, instant: str) -> None:
         """The plan of this instant has the state as it is now."""
         self._planned, self._planned_on = instant, self.index.manifest

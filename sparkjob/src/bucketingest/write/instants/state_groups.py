@@ -19,6 +19,7 @@ from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.plans.replaced import in_pending_clusterings, replaced_file_groups
 from bucketingest.hudi.table.schema import avro_to_arrow
 from bucketingest.hudi.table.table import StateRules
+from bucketingest.hudi.timeline.commit_metadata import WrittenFile
 from bucketingest.hudi.timeline.instant import COMPACTION, LOG_COMPACTION
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.index.assignment.open_groups import InsertRules
@@ -56,6 +57,8 @@ class StateGroups:
         if rules.is_global:
             self._covered.merge_rules = merge_rules(opened.table, self._schema)
         self._busy: frozenset[Group] = frozenset()
+        self._may_come_back: dict[str, tuple[str, WrittenFile]] = {}
+        """Files of overtaken instants that were there when names were closed, by path, each with its instant."""
         self._planned: PlannedFileIds | None = None
         self._planned_on: frozenset[str] | None = None
         """The completed instants that the plan knows; None: another attempt made it."""
@@ -92,6 +95,7 @@ class StateGroups:
         there, which readers see as long as the instant counts as complete. Of a file group of which all else is gone,
         the keys have another one by then. What was put there before is found by the next listing.
         """
+        self._may_come_back = {}
         for instant, objects in self._journal.objects_by_instant().items():
             if "overtaken" not in objects or "aborted" in objects:
                 continue
@@ -104,13 +108,33 @@ class StateGroups:
         partitions = {file.partition_path for file in files}
         there = {info.path for path in partitions for info in self._storage.list_level(path).objects}
         for file in files:
-            path, is_base = join(file.partition_path, file.name), BaseFileName.try_parse(file.name) is not None
-            if path in there:
-                continue
-            content = empty_base_file(self._schema, file.name) if is_base else self._empty_log(instant)
-            if created(self._storage, path, content):
-                extra = {"instant": instant, "file": path}
-                log.warning("another writer deleted a file; an empty one keeps its name", extra=extra)
+            path = join(file.partition_path, file.name)
+            if path in there or not self._close_name(instant, file):
+                self._may_come_back[path] = (instant, file)
+
+    def _close_name(self, instant: str, file: WrittenFile) -> bool:
+        """False if the file is there after all."""
+        path, is_base = join(file.partition_path, file.name), BaseFileName.try_parse(file.name) is not None
+        content = empty_base_file(self._schema, file.name) if is_base else self._empty_log(instant)
+        closed = created(self._storage, path, content)
+        if closed:
+            extra = {"instant": instant, "file": path}
+            log.warning("another writer deleted a file; an empty one keeps its name", extra=extra)
+        return closed
+
+    def _close_dropped(self) -> bool:
+        """Close the names of files that were deleted since, with all else of their file groups: the keys get another
+        one now. Returns whether one is back already, and must be listed.
+        """
+        dropped = {
+            path: (instant, file)
+            for path, (instant, file) in self._may_come_back.items()
+            if not self._covered.covers((file.partition_path, file.file_id))
+        }
+        closed = [path for path, (instant, file) in dropped.items() if self._close_name(instant, file)]
+        for path in closed:
+            del self._may_come_back[path]
+        return len(closed) < len(dropped)
 
     def _empty_log(self, instant: str) -> bytes:
         rows = self._schema.empty_table()
@@ -125,6 +149,9 @@ class StateGroups:
         if self._covered.folded is None:
             self._recall_plan()
         self._covered.fold_in(timeline, replaced_file_groups(self._storage, timeline))
+        if self._may_come_back and self._close_dropped():
+            self._covered.list_again()
+            self._covered.fold_in(timeline, replaced_file_groups(self._storage, timeline))
         self._covered.keep()
         self._busy = self._taken(timeline) if self._rules.inserts == "log" else frozenset()
 

@@ -88,10 +88,9 @@ def decide(found: Facts, policy: Policy) -> Choice:
         return Choice(found, Step.COMPLETE, "it was decided to commit")
     if found.state is None or rolled_back:
         return Choice(found, Step.ROLL_BACK, "another writer rolled it back, or it was never on the timeline")
-    if found.behind_archive:
-        return Choice(found, Step.ROLL_BACK, "newer instants were archived before it was on the timeline")
-    if found.shares_time:
-        return Choice(found, Step.ROLL_BACK, "a compaction of another writer has its time")
+    if found.behind_archive or found.shares_time:
+        why = "newer instants were archived before it was on the timeline"
+        return Choice(found, Step.ROLL_BACK, "another writer's compaction has its time" if found.shares_time else why)
     if policy is Policy.ROLL_BACK:
         return Choice(found, Step.ROLL_BACK, "it was started and not completed")
     if found.started is not None:

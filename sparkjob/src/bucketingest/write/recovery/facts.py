@@ -88,9 +88,7 @@ class FactReader:
             request_time,
             action=planned if instant is None else instant.action,
             state=None if instant is None else instant.state,
-            shares_time=instant is not None
-            and instant.action == DELTA_COMMIT
-            and request_time in timeline.compactions,
+            shares_time=instant is not None and instant.action == DELTA_COMMIT and request_time in timeline.compactions,
             archived=instant is None and timeline.is_archived(request_time),
             pipeline=pipeline,
             rollbacks=tuple(rollback.rollback_time for rollback in naming),
