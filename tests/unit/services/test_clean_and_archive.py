@@ -93,6 +93,28 @@ def test_a_compaction_that_comes_below_another_writers_archive_hides_nothing_for
     assert len(archived_instants(table.storage)) == len(history) + completed
 
 
+def test_commits_are_archived_though_no_clean_has_anything_to_delete_any_more() -> None:
+    """A table that only gets new keys: by the last clean all commits since would stay on the timeline, for ever."""
+    table = state_table()
+    attempt = table.attempt()
+    for number in range(3):
+        attempt.run(offsets(number, number + 1), [row("k0", at=number)])
+    compact_now(table.storage, CompactionHolder(table.storage, nullcontext, lambda: None), ALL, utc_now)
+    attempt.run(offsets(3, 4), [row("k1")])
+    assert clean(guarded(table), NOTHING).results
+    attempt = table.attempt()
+    for number in range(4, 16):
+        attempt.run(offsets(number, number + 1), [row(f"new {number}", region=f"day {number}")])
+    table.attempt()
+    rows, cleaned = snapshot(table.storage), clean(guarded(table), NOTHING)
+    assert not cleaned.results
+    archive_old(guarded(table), AT_ONCE)
+    before = len(table.timeline().completed)
+    archive_old(guarded(table), AT_ONCE, retained=cleaned.choice.retained)
+    assert len(table.timeline().completed) < before - 2, archive_plan(guarded(table), AT_ONCE).pins
+    assert snapshot(table.storage) == rows
+
+
 def test_a_table_that_is_compacted_cleaned_and_archived_stays_small_and_whole() -> None:
     table = TestTable()
     years(table)

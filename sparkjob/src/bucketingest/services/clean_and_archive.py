@@ -40,6 +40,7 @@ from bucketingest.services.protocol.records import End
 from bucketingest.storage import NotFound, Storage
 from bucketingest.write.instants.journal import Journal
 from bucketingest.write.instants.position import read_position
+from bucketingest.write.instants.records import CommitDecision
 from bucketingest.write.instants.taken_out import (
     archived_unseen,
     look,
@@ -92,11 +93,16 @@ def remove_put_back(table: Guarded) -> None:
 
 
 def archive_old(
-    table: Guarded, rules: ArchiveRules | None = None, damaged: Collection[Damaged] | None = None
+    table: Guarded,
+    rules: ArchiveRules | None = None,
+    damaged: Collection[Damaged] | None = None,
+    *,
+    retained: str = "",
 ) -> list[ArchiveResult]:
     """Take every instant off the active timeline that is old enough and that nothing keeps there.
 
     `damaged`: files of the table that are; None: it is looked. Their commits stay: only they say what is missing.
+    `retained`: of the `Choice` of a clean that came just before.
     Raises UnsupportedTable for a table with Hudi's metadata table, and what `archive` raises.
     """
     refuse_changed_table(table.storage)
@@ -106,7 +112,7 @@ def archive_old(
     _look_for_all(table)
     results: list[ArchiveResult] = []
     while len(results) < _RUNS_MAX:
-        results.append(_archive(table, rules, damaged))
+        results.append(_archive(table, rules, damaged, retained))
         if not results[-1].instants:
             break
     return results
@@ -121,8 +127,12 @@ def _look_for_all(table: Guarded) -> None:
         look_for(table.storage, timeline, pipeline, rolled_back)
 
 
-def _archive(table: Guarded, rules: ArchiveRules, damaged: Collection[Damaged] = ()) -> ArchiveResult:
+def _archive(
+    table: Guarded, rules: ArchiveRules, damaged: Collection[Damaged] = (), retained: str = ""
+) -> ArchiveResult:
     held = replace(held_back(table.storage, table.clock(), damaged), retired=_retired(table, rules))
+    if held.earliest_to_retain is not None:
+        held = replace(held, earliest_to_retain=max(held.earliest_to_retain, retained))
     return archive(table, held, rules)
 
 
@@ -200,9 +210,9 @@ def _kept(
 
 
 def _merging(storage: Storage, timeline: Timeline, now: datetime) -> Iterator[tuple[str, str]]:
-    """Clusterings whose base files may still come: their instants must not count as archived. And the oldest
-    one whose old groups may still get a file: readers leave these groups out only while the instant is on the timeline,
-    and after a clean the names of their files are free.
+    """Clusterings whose base files, or whose commits, may still come: their instants must not count as archived, and
+    their names must be taken. And the oldest one whose old groups may still get a file: readers leave these groups out
+    only while the instant is on the timeline, and after a clean the names of their files are free.
     """
     journal, found = ClusteringJournal(storage), False
     for number, created_at in journal.objects().items():
@@ -210,7 +220,8 @@ def _merging(storage: Storage, timeline: Timeline, now: datetime) -> Iterator[tu
         if ended is not None and now - ended > KEPT_FOR:  # nothing of it comes any more
             continue
         made = ended is not None and RESULT in created_at
-        if made and (found or journal.done(number) is not End.COMPLETED):
+        closed = made and journal.done(number) is not End.COMPLETED
+        if (closed and not isinstance(journal.decision(number), CommitDecision)) or (made and found and not closed):
             continue
         plan = journal.plan(number)
         if plan is None:
@@ -219,6 +230,8 @@ def _merging(storage: Storage, timeline: Timeline, now: datetime) -> Iterator[tu
             yield plan.instant, "its clustering has not ended"
         elif not made:
             yield plan.instant, "a process that merged file groups for it may still put one"
+        elif closed:
+            yield plan.instant, "what completes its clustering as it was decided may be on its way, and cannot come"
         elif plan.instant >= (timeline.first_active or ""):
             found = True
             yield plan.instant, "a file that is on its way may still come into a file group that it replaced"

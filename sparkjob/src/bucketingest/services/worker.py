@@ -157,7 +157,7 @@ class Tidy:
         table = Guarded(self.storage, lock.held, check, running=self.running)
         cleaned = clean(table, self.retention)
         damaged = damage_of_table(self.storage, overtaken)
-        archived = archive_old(table, self.archive, damaged)
+        archived = archive_old(table, self.archive, damaged, retained=cleaned.choice.retained)
         files = sum(each.files for each in cleaned.results)
         held = pins(cleaned.choice, archived[-1].pins if archived else (), self.retention, utc_now())
         return Tidied(files, sum(len(each.instants) for each in archived), damaged, held)

@@ -220,13 +220,15 @@ class OwnServices:
         table = Guarded(view, self._lock_of(actor), self._check_lease, self._clock, self._around.pipeline)
         CompactionHolder(view, table.lock, table.check, clock=self._clock).sweep_old()
         ClusteringHolder(view, table.lock, table.check, clock=self._clock).sweep()
+        retained = ""
         try:
             cleaned = clean(table, self._rules.retention)
         except CleanRefused as error:
             self._world.note(actor.name, "clean refused", str(error))
         else:
+            retained = cleaned.choice.retained
             self._world.counts["cleans of its own"] += sum(each.files > 0 for each in cleaned.results)
-        for result in archive_old(table, self._rules.archive):
+        for result in archive_old(table, self._rules.archive, retained=retained):
             if result.instants:
                 self._world.note(actor.name, "archives", f"up to {result.instants[-1].request_time}")
                 self._world.counts["archived by itself"] += len(result.instants)

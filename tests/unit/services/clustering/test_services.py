@@ -26,11 +26,14 @@ from bucketingest.services.clustering.execute import ClusteringExecutor
 from bucketingest.services.clustering.inline import InlineClustering, MakeBaseFiles
 from bucketingest.services.clustering.records import ClusteringJournal
 from bucketingest.services.compaction.choose import CompactionTriggers
+from bucketingest.services.errors import ClusteringInDoubt
 from bucketingest.services.protocol.holder import Guarded
 from bucketingest.services.protocol.journal import KEPT_FOR
 from bucketingest.services.protocol.records import End
-from bucketingest.storage import Storage
+from bucketingest.storage import Storage, StorageUnavailable
+from bucketingest.storage.interface import Data
 from bucketingest.write.covering.covered_table import CoveredTable
+from support.storage.passing_storage import PassingStorage
 from support.tables.services.clustered import PAIRS, cluster, clustering_holder, made, planned
 from support.tables.services.serving_job import Job
 from support.tables.services.snapshot import snapshot
@@ -163,6 +166,29 @@ def test_the_archive_keeps_an_instant_whose_files_may_still_come(given: Scattere
     assert set(held_back(given.storage, datetime.now(UTC)).kept) == {plan.instant}, (
         "whoever recorded its result has nothing more to do"
     )
+
+
+def test_the_name_of_a_clustering_that_was_closed_is_taken_for_a_day(given: Scattered) -> None:
+    """What completes it as it was decided may be on its way: it would take file groups from readers that are in use."""
+    attempt = given.table.attempt()
+    _, number = made(given.storage)
+
+    class Late(PassingStorage):
+        """The request that completes the clustering takes effect later."""
+
+        def create(self, path: str, data: Data) -> None:
+            if path.endswith(".replacecommit"):
+                raise StorageUnavailable(path)
+            super().create(path, data)
+
+    with pytest.raises(ClusteringInDoubt):
+        clustering_holder(Late(given.storage)).commit(number)
+    attempt.run(offsets(8, 9), [row("k1", at=9)])
+    ended = clustering_holder(given.storage).settle()
+    assert ended is not None
+    assert ended.end is End.VOID
+    assert "may be on its way" in held_back(given.storage, datetime.now(UTC)).kept[ended.instant]
+    assert ended.instant not in held_back(given.storage, datetime.now(UTC) + timedelta(hours=25)).kept
 
 
 def test_a_file_that_comes_late_into_a_replaced_group_stays_invisible_for_a_day(given: Scattered) -> None:

@@ -73,6 +73,14 @@ class Choice:
     """What is retained, and why not less. By versions it has no instant."""
     kept: tuple[Kept, ...]
 
+    @property
+    def retained(self) -> str:
+        """Request time of the write from which on slices are kept, if all that may go before it is gone; else "". The
+        last clean says an older one while there is nothing to delete.
+        """
+        limit = self.limit.instant
+        return limit.request_time if limit is not None and self.plan is None and not self.kept else ""
+
 
 def choose(
     view: FileView,
