@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,13 +18,23 @@ from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.tables import combined
-from bucketingest.stream.tables.combined import Answer, Stages, TableFailed, TasksHang, Work, WriteAlone, write_combined
+from bucketingest.stream.tables.combined import (
+    Answer,
+    Stages,
+    TableFailed,
+    TasksHang,
+    Work,
+    WriteAlone,
+    ended_after,
+    write_combined,
+)
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
 from bucketingest.write.rows.shuffle import SHUFFLE_ORDER, pack
 from support.tables.write_plans import batch, row, write_plan
 
-SESSION = cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(setJobGroup=lambda *_, **__: None)))
+CONTEXT = SimpleNamespace(setJobGroup=lambda *_, **__: None, getLocalProperty=lambda _: None)
+SESSION = cast("SparkSession", SimpleNamespace(sparkContext=CONTEXT))
 Rows = Mapping[str, list[dict[str, Any]] | Exception]
 
 
@@ -189,3 +200,33 @@ def test_a_job_that_hangs_is_not_tried_by_halves(monkeypatch: pytest.MonkeyPatch
 
     assert [type(answer) for answer in write_combined(SESSION, works, 4, 60)] == [WriteAlone, WriteAlone]
     assert [type(answer) for answer in write_combined(SESSION, works[1:], 4, 60)] == [TasksHang]
+
+
+def test_the_time_while_tasks_wait_for_a_place_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another table's tasks have all places: who waits for them does not hang."""
+    cancelled = threading.Event()
+    asked: list[bool] = []
+
+    def runs(context: object, pool: str | None) -> bool:
+        assert (context, pool) == (waits, "shop.orders")
+        asked.append(cancelled.is_set())
+        return len(asked) > 20
+
+    def cancel(_: str) -> None:
+        assert len(asked) > 20
+        cancelled.set()
+
+    waits: Any = SimpleNamespace(
+        setJobGroup=lambda *_, **__: None, getLocalProperty=lambda _: "shop.orders", cancelJobGroup=cancel
+    )
+    monkeypatch.setattr(combined, "runs_tasks", runs)
+    monkeypatch.setattr(combined, "_LOOK_SECONDS", 0.001)
+
+    def job() -> None:
+        with ended_after(waits, 0.0001):
+            assert cancelled.wait(60)
+            raise PySparkException("the job was cancelled")
+
+    with pytest.raises(TasksHang, match="did not end within"):
+        job()
+    assert not any(asked[:21]), "it was not ended before its tasks ran"

@@ -16,7 +16,7 @@ from bucketingest.spec.job_report import TablesReport
 from bucketingest.spec.reading.load import parse_object
 from bucketingest.stream.errors import SourceUnreachable, TablesParked
 from bucketingest.stream.report.tables_board import TablesBoard
-from bucketingest.stream.tables import one_table, running, trouble, turns
+from bucketingest.stream.tables import combined, one_table, running, trouble, turns
 from bucketingest.stream.tables.combined import TasksHang
 from bucketingest.stream.tables.one_table import OneTable
 from bucketingest.stream.tables.running import RunningTables
@@ -149,9 +149,13 @@ def job(monkeypatch: pytest.MonkeyPatch, kafka: Kafka, tables: Tables) -> Iterat
     del tables
     session: Any = SimpleNamespace(
         sparkContext=SimpleNamespace(
-            defaultParallelism=2, setJobGroup=lambda *_, **__: None, setLocalProperty=lambda *_: None
+            defaultParallelism=2,
+            setJobGroup=lambda *_, **__: None,
+            setLocalProperty=lambda *_: None,
+            getLocalProperty=lambda _: None,
         )
     )
+    monkeypatch.setattr(combined, "runs_tasks", lambda *_: False)
     monkeypatch.setattr(running, "read_ranges", lambda *_: SimpleNamespace(sparkSession=session))
     made: list[RunningTables] = []
 

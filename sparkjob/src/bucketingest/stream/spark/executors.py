@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pyspark.sql import SparkSession
+
+POOL: Final = "spark.scheduler.pool"
+"""A thread's jobs are in the pool that this property of it names."""
 
 
 def registered_executors(session: SparkSession) -> int:
@@ -46,3 +49,15 @@ class SparkExecutors:
         # Last: each one that is ended also lowers the number by which Spark replaces those that are lost. It includes
         # executors that are not started yet: surplus ones of those are never started.
         scala.requestTotalExecutors(count, 0, jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap()))
+
+
+def runs_tasks(context: Any, pool: str | None) -> bool:
+    """Whether tasks of one of the scheduler's pools run now; True if Spark has none. `pool`: None is the default one.
+
+    Read from the scheduler's own state: what Spark reports of stages may be ten seconds old.
+    """
+    root = context._jsc.sc().taskScheduler().rootPool()  # noqa: SLF001 - PySpark has no other way
+    found = root.getSchedulableByName(pool or "default")
+    if found is None:  # no job was started in it yet, or its jobs are in no pools
+        return str(root.schedulingMode().toString()) != "FAIR"
+    return bool(found.runningTasks())

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -25,9 +25,11 @@ from bucketingest.decode.kafka.client_options import Client
 from bucketingest.decode.kafka.errors import TopicSilent
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.decode.kafka.reader import SILENCE_SECONDS, expect
+from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.stream.micro_batch import current_task, drain, own_error, pack_range
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.spark.arrow_map import map_in_arrow
+from bucketingest.stream.spark.executors import POOL, runs_tasks
 from bucketingest.stream.spark.failures import essence, got_no_answer
 from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.bucket_writer import write_task
@@ -51,6 +53,8 @@ _SAID_MAX: Final = 10_000
 """Characters of an error, which may repeat a value."""
 _SILENCE_MIN_SECONDS: Final = 3.0
 """A topic that says nothing is waited for half as long as the one before it in the task, and not shorter."""
+_LOOK_SECONDS: Final = 1.0
+"""Between two looks at whether tasks run."""
 _GROUPS: Final = itertools.count()
 
 
@@ -132,17 +136,23 @@ def write_combined(session: SparkSession, works: Sequence[Work], tasks: int, lim
 
 @contextmanager
 def ended_after(context: SparkContext, seconds: float) -> Iterator[None]:
-    """End the tasks of the jobs that this thread starts in the block, if they have not ended after a time: a task that
-    hangs keeps its place for ever. Raises TasksHang then.
+    """End the tasks of the jobs that this thread starts in the block, if they have run for so long: a task that hangs
+    keeps its place for ever. The time while none of them has a place does not count. Raises TasksHang then.
     """
     group, over, is_late = f"tables-{next(_GROUPS)}", threading.Event(), threading.Event()
+    pool = context.getLocalProperty(POOL)
 
     def watch() -> None:
-        wait = seconds
-        while not over.wait(wait):  # again: a job may begin only now
-            is_late.set()
-            context.cancelJobGroup(group)
-            wait = 1.0
+        ran, seen = 0.0, forward_seconds()
+        while not over.wait(min(_LOOK_SECONDS, seconds)):
+            before, seen = seen, forward_seconds()
+            try:
+                ran += seen - before if runs_tasks(context, pool) else 0.0
+            except (Py4JError, OSError):  # the JVM is gone: who waits for the job hears it, too
+                return
+            if ran >= seconds:  # again and again: a job may begin only now
+                is_late.set()
+                context.cancelJobGroup(group)
 
     context.setJobGroup(group, "micro-batches of tables", interruptOnCancel=True)
     watcher = threading.Thread(target=watch, name=group, daemon=True)

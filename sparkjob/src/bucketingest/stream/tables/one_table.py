@@ -42,6 +42,7 @@ from bucketingest.stream.source.columns_schema import SchemaGrown
 from bucketingest.stream.source.inputs import Input, Inputs, checked, inputs_of
 from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.sources import read_ranges
+from bucketingest.stream.spark.executors import POOL
 from bucketingest.stream.tables.combined import TasksHang, Work, WriteAlone, ended_after, half_of_slots
 from bucketingest.stream.tables.gathering import Ended
 from bucketingest.stream.tables.shared import Shared
@@ -269,7 +270,7 @@ class OneTable:
         if self.trouble is not None:  # it is written by itself: nobody waits for it
             self._shared.gathering.withdraw(self.topic)
         context = self._shared.session.sparkContext
-        context.setLocalProperty("spark.scheduler.pool", self.topic)
+        context.setLocalProperty(POOL, self.topic)
         with (
             self._shared.hanging if self._hung else nullcontext(),
             ended_after(context, self._shared.limit_seconds),  # also what it has to itself
