@@ -47,7 +47,7 @@ def test_a_restart_asks_the_api_server_for_nothing_that_is_known_and_says_nothin
     assert 3 * pipelines < writes <= 4 * pipelines, "it stops, starts, works"
     assert {call: number / pipelines for call, number in calls.items()} == {
         "delete pods": 1,
-        **dict.fromkeys(("list pods", "list jobs", "list configmaps"), 1),  # nothing starts before the last is gone
+        "list pods": 1,  # nothing starts before the last is gone
         **dict.fromkeys(("apply serviceaccounts", "apply roles", "apply rolebindings", "apply networkpolicies"), 1),
         **dict.fromkeys(("create configmaps", "create secrets", "create services", "create pods"), 1),
         "create events": 2,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from bucketingest_operator.decide.claims import that_decide
-from bucketingest_operator.kube.api import Api, ApiError, NotFound, Object, Page
-from bucketingest_operator.kube.kinds import CONFIG_MAPS, JOBS, NODES, PODS
+from bucketingest_operator.kube.api import Api, ApiError, NotFound
+from bucketingest_operator.kube.kinds import NODES, PODS
 from bucketingest_operator.kube.mirror import Mirror
 from bucketingest_operator.manifests.attempt_objects import CHECK_DIGESTS, UID_LABEL
 from bucketingest_operator.observation import (
@@ -102,10 +101,14 @@ class Observer:
         self.ended.forget(uid)
 
     async def look(self, resource: Resource, *, live: bool) -> Look:
-        """The objects of a resource."""
-        if live:
-            return own(resource, await self._look_live(resource))
-        return own(resource, self._look_at_copies(resource))
+        """The objects of a resource. `live`: its pods as the API server has them now, since only one driver may run.
+        Jobs and ConfigMaps need no more than copies: names make each creation of one happen once.
+        """
+        if not live:
+            return own(resource, self._look_at_copies(resource))
+        pages = self._api.pages(PODS, resource.namespace, f"{UID_LABEL}={resource.uid}")
+        pods = [kept async for page, _ in pages for each in page if (kept := self._readers.pod(each)) is not None]
+        return own(resource, replace(self._look_at_copies(resource), pods=pods, live=True))
 
     def must_ask(self, resource: Resource, talk: Talk | None) -> bool:
         """Whether a driver runs that was never asked: a decision without its answer would be one from nothing."""
@@ -165,17 +168,6 @@ class Observer:
             ended_drivers=self.ended.of(resource.uid),
         )
         return observation, talk
-
-    async def _look_live(self, resource: Resource) -> Look:
-        read = self._readers
-        labels, where = f"{UID_LABEL}={resource.uid}", resource.namespace
-        jobs: Awaitable[list[AnyJob]] = _read_all(self._api.pages(JOBS, where, labels), read.job)
-        looks = asyncio.gather(
-            _read_all(self._api.pages(PODS, where, labels), read.pod),
-            jobs,
-            _read_all(self._api.pages(CONFIG_MAPS, where, labels), read.config),
-        )
-        return Look(*await looks, live=True)
 
     async def _nodes_gone(self, pods: Sequence[PodSeen]) -> set[str]:
         """Nodes that are no longer a part of the cluster, of pods that should have ended and have not."""
@@ -293,10 +285,6 @@ def attempt_inputs(look: Look) -> dict[int, AttemptInput]:
     by_pods = {pod.attempt: pod.attempt_input for pod in look.pods if pod.attempt_input is not None}
     by_configs = {config.attempt: config.attempt_input for config in look.configs if config.attempt_input is not None}
     return {**by_pods, **by_configs}
-
-
-async def _read_all(pages: AsyncIterator[Page], read: Callable[[Object], T | None]) -> list[T]:
-    return [kept async for page, _ in pages for each in page if (kept := read(each)) is not None]
 
 
 def _of(kind: type[T], found: Sequence[object]) -> list[T]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -167,7 +168,7 @@ def test_what_only_carries_the_labels_counts_for_nothing(forged: PodSeen | AnyJo
 
 
 class Listing:
-    """An API server that has these objects of every kind."""
+    """An API server that has these pods."""
 
     def __init__(self, *found: dict[str, Any]) -> None:
         self._found = list(found)
@@ -179,15 +180,21 @@ class Listing:
 def test_a_live_look_leaves_out_objects_with_our_label_that_are_not_of_our_making() -> None:
     """Anybody may set the label; a look that fails on such an object would end every pass over the resource."""
     foreign = {"metadata": {"name": "x", "namespace": "ingest", "uid": "x", "labels": {"bucketingest.dev/uid": UID}}}
+    copies = SimpleNamespace(
+        pods=SimpleNamespace(of=lambda _uid: (DRIVER,)),
+        jobs=SimpleNamespace(of=lambda _uid: (JOB,)),
+        configs=SimpleNamespace(of=lambda _uid: (CONFIG,)),
+    )
     observer = Observer(
         cast("Any", Listing(foreign)),
         cast("Any", None),
         cast("Any", None),
-        {},
+        {None: cast("Any", copies)},
         cast("Any", None),
         readers=Readers(Unreadable()),
     )
-    assert asyncio.run(observer.look(resource(), live=True)) == Look([], [], [], live=True)
+    found = asyncio.run(observer.look(resource(), live=True))
+    assert found == Look([], [JOB], [CONFIG], live=True), "only pods are looked at live"
 
 
 def test_a_driver_whose_node_does_not_report_its_end_is_lost_after_the_time_that_the_spec_allows() -> None:
