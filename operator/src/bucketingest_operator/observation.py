@@ -270,7 +270,7 @@ class Observation:
     Attributes:
         drivers: Every driver pod of this resource, by its uid, of all attempts.
         inputs: What attempts were started with, by their number, as far as their ConfigMaps still exist.
-        live: Pods and Jobs were just read from the API server, not from a cache. Only then an absent object counts as
+        live: Pods were just read from the API server, not from a cache. Only then an absent object counts as
             gone.
         compaction_jobs: Every one of this resource, also those that have ended.
         preflights: Jobs that check a changed spec, also those that have ended.
@@ -283,6 +283,7 @@ class Observation:
             what was found would be forgotten with each write.
         ended_drivers: Driver pods that are gone and had ended before, as this process has seen: their node said so.
         restarts_full: As many pipelines restart as may at the same time: a planned restart of this one waits.
+        waits_long: It has waited for so long that its status says so also if there is nothing else to write.
     """
 
     now: datetime
@@ -300,6 +301,7 @@ class Observation:
     live: bool = True
     namespace_terminating: bool = False
     restarts_full: bool = False
+    waits_long: bool = True
     upgrade_kept: bool = True
     creation_refusal: CreationRefusal | None = None
     last_good: BucketIngest | None = None

@@ -288,6 +288,7 @@ class Passes:
             refusals=tuple(memory.refused_jobs.values()),
             upgrade_kept=self.actor is None or self.actor.upgrade_kept,
             restarts_full=self.budget.full(resource),
+            waits_long=self.budget.waits_long(resource.uid),
             creation_refusal=self._refusal(resource, memory),
         )
         return seen, reconcile(seen)
@@ -344,7 +345,7 @@ class Passes:
     def _log(self, seen: Observation, plan: Plan) -> None:
         """Log a decision that a user may ask about: not each new commit in the status."""
         before, after = seen.resource.status, plan.status
-        if any(not isinstance(action, WriteStatus) for action in plan.actions) or _matters(before) != _matters(after):
+        if any(not isinstance(each, WriteStatus) or _matters(before) != _matters(after) for each in plan.actions):
             who = {"namespace": seen.resource.namespace, "resource": seen.resource.name}
             log.info(EVENT, extra={**who, **record(seen, plan)})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,8 @@ from bucketingest_operator.resource import Resource
 
 SLOT_SECONDS: Final = 600.0
 """A pipeline that is not ready so long after its restart has another problem, which must not block the others."""
+WAIT_SECONDS: Final = 60.0
+"""A wait for a turn that is shorter is no news."""
 _RESTING: Final = frozenset({"Completed", "Stalled", "Suspended"})
 _CHECK: Final = 0
 
@@ -67,6 +70,7 @@ class RestartBudget:
         self._clock: Clock = clock or asyncio.get_running_loop()
         self._slots: dict[str, _Slot] = {}
         self._waiting: dict[str, Resource] = {}
+        self._waits_since: dict[str, float] = {}
         self._default_is_proven = False
 
     def seed(self, resources: Iterable[Resource]) -> None:
@@ -100,6 +104,10 @@ class RestartBudget:
         share = left if self._namespaces() < 2 else max(1, left // 2)
         return len(taken) >= self._limit or own >= share
 
+    def waits_long(self, uid: str) -> bool:
+        """Whether a resource has waited for its turn for so long that a person should know."""
+        return self._clock.time() - self._waits_since.get(uid, math.inf) >= WAIT_SECONDS
+
     def note(self, seen: Observation, plan: Plan) -> None:
         """A pass over a resource has decided this."""
         uid, status = seen.resource.uid, plan.status
@@ -109,8 +117,10 @@ class RestartBudget:
                 self._wake(waiting)
         if _waits(status):
             self._waiting[uid] = seen.resource
+            self._waits_since.setdefault(uid, self._clock.time())
         else:
             self._waiting.pop(uid, None)
+            self._waits_since.pop(uid, None)
         last = status.attempts[-1] if status.attempts else None
         before = self._slots.get(uid)
         if last is None or status.phase in _RESTING:
@@ -132,6 +142,7 @@ class RestartBudget:
     def forget(self, uid: str) -> None:
         """The resource no longer exists."""
         self._waiting.pop(uid, None)
+        self._waits_since.pop(uid, None)
         self._release(uid)
 
     def _take(self, resource: Resource, attempt: int) -> None:

@@ -15,8 +15,8 @@ from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.spec_changes import digest
 from bucketingest_operator.observation import Contact, JobState, Observation, PodState
 from bucketingest_operator.resource import RESTART_ANNOTATION, Resource
-from bucketingest_operator.restart_budget import SLOT_SECONDS, RestartBudget, is_restarting
-from support.operator.observations import NOW, after, bucket_ingest, driver, report, resource, well
+from bucketingest_operator.restart_budget import SLOT_SECONDS, WAIT_SECONDS, RestartBudget, is_restarting
+from support.operator.observations import NOW, after, bucket_ingest, commit, driver, report, resource, well
 from support.operator.plans import condition, events, kinds
 from support.operator.preflights import checking, edited, found, job, later
 
@@ -303,6 +303,32 @@ def test_a_planned_restart_of_a_ready_pipeline_waits_for_its_turn() -> None:
     again = after(seen, status=plan.status)
     assert kinds(reconcile(again)) == []
     assert events(reconcile(again)) == []
+
+
+def test_a_wait_is_said_with_what_else_there_is_to_say_and_by_itself_only_if_it_is_long() -> None:
+    """When a fleet restarts, each write for a wait that is over soon would come before those of the restarts."""
+    seen = replace(waiting_observation(), waits_long=False)
+    assert kinds(reconcile(seen)) == []
+    commits = replace(seen, contact=Contact(report(last_commit=commit(7))), now=NOW)
+    for said in (replace(seen, waits_long=True), commits):
+        plan = reconcile(said)
+        assert kinds(plan) == ["WriteStatus"]
+        assert condition(plan, "Reconciling").reason == "RestartWaiting"
+    assert kinds(reconcile(after(replace(seen, restarts_full=False), status=plan.status)))[0] == "WriteStatus"
+
+
+def test_a_wait_is_long_after_a_minute_and_begins_once() -> None:
+    clock, seen = Clock(), waiting_observation()
+    budget = RestartBudget(1, lambda _uid: None, clock=clock)
+    uid = seen.resource.uid
+    assert not budget.waits_long(uid)
+    for clock.now in (0, WAIT_SECONDS - 1):
+        budget.note(seen, reconcile(seen))
+        assert not budget.waits_long(uid)
+    clock.now = WAIT_SECONDS
+    assert budget.waits_long(uid)
+    budget.note(seen, reconcile(replace(seen, restarts_full=False)))
+    assert not budget.waits_long(uid)
 
 
 def test_neither_a_pipeline_that_is_not_ready_nor_a_suspension_waits() -> None:

@@ -42,10 +42,8 @@ def test_a_restart_asks_the_api_server_for_nothing_that_is_known_and_says_nothin
         return fleet
 
     calls = run(restarted()).calls
-    # Of those that have to wait for their turn one more: the status says so.
-    writes = calls.pop("replace bucketingests")
-    assert 3 * pipelines < writes <= 4 * pipelines, "it stops, starts, works"
     assert {call: number / pipelines for call, number in calls.items()} == {
+        "replace bucketingests": 3,  # it stops, starts, works: a short wait for its turn is no news
         "delete pods": 1,
         "list pods": 1,  # nothing starts before the last is gone
         **dict.fromkeys(("apply serviceaccounts", "apply roles", "apply rolebindings", "apply networkpolicies"), 1),

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from bucketingest.spec.errors import Problem
 from bucketingest.spec.job_report import ProgressReport
 from bucketingest.spec.model import BucketIngest
-from bucketingest.spec.status import Phase
+from bucketingest.spec.status import Phase, Status
 from bucketingest_operator.decide.backoff import WAITING_ANSWERS, counted_failures, lasts_too_long
 from bucketingest_operator.decide.failures import Answer, Diagnosis, Failure
 from bucketingest_operator.decide.plan import (
@@ -306,6 +306,15 @@ class Pass:
             self.event("Warning", CREATION_REFUSED, message)
         self.set_phase("Pending", "False", CREATION_REFUSED, message, working=True)
 
+    def _is_news(self, status: Status) -> bool:
+        """Whether a status must be written. A short wait for a turn is said with what else there is to say."""
+        before = self.resource.status
+        if not self.seen.waits_long:
+            old = next((each for each in before.conditions or () if each.type == RECONCILING), None)
+            found = tuple(old if each.reason == RESTART_WAITING else each for each in status.conditions or ())
+            status = status.model_copy(update={"conditions": found})
+        return status != before
+
     def plan(self) -> Plan:
         """The plan: the status first, then the actions, then the events."""
         status = self.draft.status().model_copy(
@@ -315,6 +324,6 @@ class Pass:
             }
         )
         actions: list[Action] = []
-        if status != self.resource.status or any(isinstance(each, _GUARDED) for each in self._actions):
+        if self._is_news(status) or any(isinstance(each, _GUARDED) for each in self._actions):
             actions.append(WriteStatus(status, self.resource.version))
         return Plan((*actions, *self._actions, *self._events), status, self.look_again, self.look_live)
