@@ -22,7 +22,6 @@ LONGER: Final = {
     "stream/foreach_batch.py": 370,
     "stream/report/board.py": 390,
     "stream/tables/one_table.py": 440,
-    "stream/tables/running.py": 380,
     "write/instants/journal.py": 400,
     "write/open_table.py": 380,
     "passes.py": 370,

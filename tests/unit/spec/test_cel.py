@@ -229,6 +229,12 @@ TOGETHER: Final[tuple[Mapping[str, Any], ...]] = (
     {"format.envelope": {"type": "debeziumFlat"}, "commit.at": "transaction"},
     {"format": {"type": "avro", "schema": "{}"}, "format.unknownFields": "column"},
     _TABLES,
+    {**_TABLES, "format.envelope": {"type": "debezium"}, "commit.at": "transaction"},
+    {
+        **_TABLES,
+        "format.envelope": {"type": "debezium"},
+        "commit": {"at": "transaction", "transactionTopic": "db.transaction"},
+    },
     *({**_TABLES, field: value} for field, value in _NOT_OF_TABLES.items()),
     {**_TABLES, "format": _SECRET, "tables": _NOT_OF_TABLES["tables"]},
 )

@@ -89,6 +89,19 @@ def test_validate_finds_what_is_wrong_with_the_tables_of_an_override(
     assert "nowhere" in found[0].wrong
 
 
+def test_all_tables_have_one_transaction_topic(many: Callable[[dict[str, Any]], BucketIngest]) -> None:
+    spec = {
+        "spec.table.partitionBy": None,
+        "spec.table.orderingField": None,
+        "spec.format.envelope": {"type": "debezium"},
+        "spec.commit.at": "transaction",
+    }
+    with pytest.raises(SpecError, match=r"spec\.commit\.transactionTopic: is missing: all tables have one"):
+        many(spec)
+    given = many({**spec, "spec.commit.transactionTopic": "shop.transaction"})
+    assert table_resource(given, "shop.inv.t").spec.commit.at == "transaction"
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

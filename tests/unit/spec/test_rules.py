@@ -137,8 +137,7 @@ def test_an_iceberg_table_beside_one_in_glue_of_a_named_account_is_no_clash(prob
                 "spec.format.envelope": {"type": "debezium"},
                 "spec.source.kafka.topics": ["db.a", "db.b"],
             },
-            "spec.commit.at: is transaction, which is for one topic; allowed: one of source.kafka.topics, without "
-            "tables",
+            "spec.commit.at: is transaction, which is for one topic; allowed: one of source.kafka.topics, or tables",
             id="transactions of two topics",
         ),
         pytest.param(

@@ -19,6 +19,7 @@ from bucketingest.stream.tables import one_table
 from bucketingest.stream.tables.combined import Answer, WriteAlone
 from bucketingest.stream.tables.one_table import OneTable
 from bucketingest.stream.tables.shares import TopicOffsets
+from bucketingest.stream.tables.topics_look import check_position
 from bucketingest.stream.tables.trouble import AttemptsEnded, Trouble, jvm_is_gone, trouble_of
 from bucketingest.stream.topics.continuity import text_of
 from bucketingest.write.coordinator import InstantCoordinator
@@ -39,8 +40,7 @@ def check(
     """`end`: up to where no transaction is open. `further`: where further partitions begin."""
     ends: Offsets = {("a", 0): end if newest is None else newest}
     look = SimpleNamespace(fails_on_loss=fails, newest=lambda _: ends)
-    table = cast("Any", SimpleNamespace(topic="a", _shared=SimpleNamespace(look=look)))
-    OneTable._check(table, POSITION, TopicOffsets("", {0: begin, **(further or {})}, {0: end}))
+    check_position(cast("Any", look), "a", POSITION, TopicOffsets("", {0: begin, **(further or {})}, {0: end}))
 
 
 @pytest.mark.parametrize("fails", [True, False])

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from bucketingest.decode.kafka.errors import TopicInDoubt
 from bucketingest.decode.kafka.ranges import TopicRange
 from bucketingest.stream.errors import SourceOptionsRefused, SourceUnreachable, TopicsMissing, TransactionIncomplete
+from bucketingest.stream.topics import ends as said_ends
 from bucketingest.stream.topics import transactions
 from bucketingest.stream.topics.brokers import Topic
-from bucketingest.stream.topics.transactions import Ends, Message, WholeTransactions
+from bucketingest.stream.topics.ends import Ends, Message
+from bucketingest.stream.topics.transactions import WholeTransactions
 from bucketingest.write.instants.source_range import Offsets
 from support.decoding.debezium_streams import Stream, records_of
 
@@ -129,16 +131,16 @@ def test_a_transaction_may_be_longer_than_a_micro_batch() -> None:
 
 
 def test_of_a_long_micro_batch_only_the_last_messages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactions, "READ_AT_ONCE", 100)
+    monkeypatch.setattr(said_ends, "READ_AT_ONCE", 100)
     kafka = Kafka()
     for number in range(1, 5_001):
         send(kafka, number, 2, at=number * SECOND)
     whole = kafka.whole()
     assert until(kafka, whole, 0, most=9_001) == 9_000
-    assert kafka.moments == [4_501 * SECOND - transactions.MARGIN_MS]
+    assert kafka.moments == [4_501 * SECOND - said_ends.MARGIN_MS]
     read = {topic: sum(e.until - e.start for e in kafka.read if e.topic == topic) for topic in (DATA, ENDS)}
     assert read[DATA] == transactions.WINDOW
-    assert read[ENDS] <= transactions.READ_AT_ONCE
+    assert read[ENDS] <= said_ends.READ_AT_ONCE
     kafka.read.clear()
     assert until(kafka, whole, 9_000) == 10_000
     assert len(kafka.moments) == 2, "the ENDs between the two are not read"
@@ -158,7 +160,7 @@ def test_an_end_that_was_passed_is_read_again_for_an_older_transaction() -> None
     send(kafka, 2, 2, at=9_000 * SECOND, ends=False)
     whole = kafka.whole()
     assert until(kafka, whole, 0) == 2
-    assert kafka.moments == [9_000 * SECOND - transactions.MARGIN_MS, 1_000 * SECOND - transactions.MARGIN_MS]
+    assert kafka.moments == [9_000 * SECOND - said_ends.MARGIN_MS, 1_000 * SECOND - said_ends.MARGIN_MS]
 
 
 def test_rows_of_snapshots_need_no_transaction(caplog: pytest.LogCaptureFixture) -> None:
@@ -295,7 +297,7 @@ def test_random_transactions_are_never_cut(
     position = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transactions, "WINDOW", window)
-        patch.setattr(transactions, "READ_AT_ONCE", window)
+        patch.setattr(said_ends, "READ_AT_ONCE", window)
         for more, said in [*arrivals, (len(data), len(ends)), *[(0, 0)] * len(data)]:
             for _ in range(min(more, len(data) - len(kafka.logs[DATA]))):
                 kafka.send(DATA, data[len(kafka.logs[DATA])])
@@ -324,7 +326,7 @@ def test_a_look_says_whether_the_transaction_topic_is_debeziums() -> None:
     kafka = Kafka()
     assert kafka.whole().look(1) == "shop.transaction can be read; it is empty"
     kafka.send(ENDS, {"status": "BEGIN", "id": "7:1", "event_count": None, "data_collections": None})
-    for _ in range(transactions.LOOKED_AT - 1):
+    for _ in range(said_ends.LOOKED_AT - 1):
         kafka.send(ENDS, None)
     assert kafka.whole().look(1) == "shop.transaction has Debezium's transaction metadata"
     kafka.send(ENDS, {"status": "paid", "id": "7"})

@@ -176,10 +176,17 @@ def _look_at_kafka(session: SparkSession, resource: BucketIngest) -> _Topics:
 def _look_at_transactions(session: SparkSession, resource: BucketIngest, topics: _Topics) -> str:
     from bucketingest.stream.topics.transactions import WholeTransactions
 
+    commit = resource.spec.commit
+    tables = {name: each for name, each in topics.names.items() if name != commit.transaction_topic}
+    if resource.spec.tables is not None and tables:  # each is as that of a resource of its own
+        several = (name for name, each in sorted(tables.items()) if len(each.partitions) > 1)
+        name = next(several, min(tables))
+        resource, tables = table_resource(resource, name), {name: tables[name]}
     transactions = WholeTransactions.of(session, resource)
-    assert transactions is not None, "only commits of whole transactions need them"
+    if transactions is None:
+        return "there is no topic yet"
     try:
-        return transactions.look(sum(len(each.partitions) for each in topics.names.values()))
+        return transactions.look(sum(len(each.partitions) for each in tables.values()))
     finally:
         transactions.close()
 

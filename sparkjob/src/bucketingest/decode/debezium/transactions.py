@@ -76,17 +76,18 @@ def run_of(offset: int, timestamp: int, message: object) -> Run | None:
     source, said = event.get("source"), event.get("transaction")
     source = source if isinstance(source, dict) else {}
     connector = source.get("connector")
-    if event["op"] == "t" and connector in _COMMITS_AT_ONCE:
-        return Run(offset, timestamp, None)
-    if not isinstance(said, dict):
-        return None if source.get("snapshot") == _INCREMENTAL else Run(offset, timestamp, None)
-    id_, order = str(said.get("id")), said.get("data_collection_order")
     names = [name for part in ("db", "schema", "table") if isinstance(name := source.get(part), str)]
+    tables = tuple(".".join(names[at:]) for at in range(len(names)))
+    if event["op"] == "t" and connector in _COMMITS_AT_ONCE:
+        return Run(offset, timestamp, None, tables)
+    if not isinstance(said, dict):
+        return None if source.get("snapshot") == _INCREMENTAL else Run(offset, timestamp, None, tables)
+    id_, order = str(said.get("id")), said.get("data_collection_order")
     return Run(
         offset,
         timestamp,
-        _of_postgresql(id_) if connector == _POSTGRESQL else id_,
-        tuple(".".join(names[at:]) for at in range(len(names))),
+        of_postgresql(id_) if connector == _POSTGRESQL else id_,
+        tables,
         order if isinstance(order, int) else 0,
     )
 
@@ -114,11 +115,11 @@ def count_of(message: object) -> dict[str, dict[str, int]]:
         for each in (tables if isinstance(tables, list) else ())
         if isinstance(each, dict) and each.keys() >= {"data_collection", "event_count"}
     }
-    return {_of_postgresql(said["id"]): counts, said["id"]: counts}
+    return {of_postgresql(said["id"]): counts, said["id"]: counts}
 
 
-def _of_postgresql(id_: str) -> str:
-    """Its events have txid:lsn, with an lsn of their own, each and BEGIN and END."""
+def of_postgresql(id_: str) -> str:
+    """What its names have in common: its events, BEGIN and END have txid:lsn, each with an lsn of its own."""
     return id_.partition(":")[0]
 
 

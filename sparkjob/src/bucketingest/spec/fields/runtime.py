@@ -49,15 +49,15 @@ class Commit(SpecModel):
         default="any",
         description=(
             "Between which messages a commit may be. any: between any two. transaction: between transactions of the "
-            "database, so that readers see each as a whole; for one topic of Debezium with one partition, read from "
-            "the earliest offset on."
+            "database, so that readers see each as a whole; for topics of Debezium with one partition each, one or "
+            "with tables, read from the earliest offset on."
         ),
     )
     transaction_topic: Topic | None = Field(
         default=None,
         description=(
             "With at transaction: the topic in which Debezium says where transactions end. The topic's name up to its "
-            "first dot, and .transaction, when absent."
+            "first dot, and .transaction, when absent; with tables it is required."
         ),
     )
     transaction_wait: Annotated[timedelta, duration_text("1s", "24h")] = Field(

@@ -135,9 +135,11 @@ _RULES: Final[dict[str, tuple[CelRule, ...]]] = {
         ),
         CelRule(
             f"self.commit.at != 'transaction' || ({_ENVELOPED} && self.format.envelope.type == 'debezium' && "
-            "has(self.source.kafka) && has(self.source.kafka.topics) && self.source.kafka.topics.size() == 1 && "
-            "self.source.kafka.startingOffsets == 'earliest' && !has(self.tables))",
-            "commit.at transaction is for format.envelope.type debezium and one topic, from startingOffsets earliest",
+            "has(self.source.kafka) && self.source.kafka.startingOffsets == 'earliest' && (has(self.tables) ? "
+            "has(self.commit.transactionTopic) : has(self.source.kafka.topics) && "
+            "self.source.kafka.topics.size() == 1))",
+            "commit.at transaction is for format.envelope.type debezium and one topic, or tables and a "
+            "transactionTopic, from startingOffsets earliest",
             ".commit.at",
         ),
         CelRule(

@@ -128,8 +128,10 @@ def _transactions(view: View) -> Iterator[Finding]:
         return
     if view.value("format.envelope.type") != "debezium":
         yield where, "is transaction, and messages are no change events", "format.envelope.type debezium"
-    if view.value("tables") is not None or len(view.texts("source.kafka.topics") or ()) != 1:
-        yield where, "is transaction, which is for one topic", "one of source.kafka.topics, without tables"
+    if view.value("tables") is None and len(view.texts("source.kafka.topics") or ()) != 1:
+        yield where, "is transaction, which is for one topic", "one of source.kafka.topics, or tables"
+    if view.value("tables") is not None and view.value("commit.transactionTopic") is None:
+        yield ("commit", "transactionTopic"), "is missing: all tables have one", "Debezium's transaction topic"
     if view.value("source.kafka.startingOffsets") not in (None, "earliest"):
         wrong = "is not allowed with commit.at transaction: it may be in the middle of one"
         yield ("source", "kafka", "startingOffsets"), wrong, "earliest"

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import chain
-from typing import Protocol
 
 from pyspark.sql import DataFrame
 
@@ -44,12 +43,21 @@ from bucketingest.stream.source.messages import MessageDecoder
 from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.executors import POOL
 from bucketingest.stream.tables.combined import TasksHang, Work, WriteAlone, ended_after, half_of_slots
+from bucketingest.stream.tables.consistent.keeper import TableCuts, newest_instant
 from bucketingest.stream.tables.gathering import Ended
 from bucketingest.stream.tables.shared import Shared
 from bucketingest.stream.tables.shares import TopicOffsets, next_range, ranges_of
-from bucketingest.stream.tables.trouble import Trouble, jvm_is_gone, refuse_what_ends_attempts, trouble_of
+from bucketingest.stream.tables.topics_look import check_position
+from bucketingest.stream.tables.trouble import (
+    JvmGone,
+    Trouble,
+    jvm_is_gone,
+    refuse,
+    refuse_what_ends_attempts,
+    trouble_of,
+)
 from bucketingest.stream.topics.batch import TopicBatch
-from bucketingest.stream.topics.continuity import behind, check_same_topics, eaten, offsets_of, within
+from bucketingest.stream.topics.continuity import check_same_topics, offsets_of, within
 from bucketingest.stream.topics.without_spark import TopicReading
 from bucketingest.write.coordinator import InstantCoordinator
 from bucketingest.write.instants.source_range import SourceRange, topic_ids
@@ -57,18 +65,6 @@ from bucketingest.write.plan import WritePlan
 from bucketingest.write.rows.write_status import WriteStatus
 
 log = logging.getLogger(__name__)
-
-
-class JvmGone(Exception):
-    """Spark's JVM does not answer: no table can go on. The cause is what was raised."""
-
-
-def _refuse(reason: str) -> None:
-    raise SourceUnreachable(reason)
-
-
-class _Turn(Protocol):
-    def __call__(self, topic: str, /) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -93,7 +89,7 @@ class _Ends:
 class OneTable:
     """The table of a topic. `step` and `serve` are called by one thread at a time, the rest by any."""
 
-    def __init__(self, topic: str, shared: Shared, board: ProgressBoard, may_serve: _Turn) -> None:
+    def __init__(self, topic: str, shared: Shared, board: ProgressBoard, may_serve: Callable[[str], bool]) -> None:
         self.topic = topic
         self.board = board
         self.trouble: Trouble | None = None
@@ -111,6 +107,8 @@ class OneTable:
         self._closed_at = forward_seconds()
         self._catalogs: list[CatalogKeeper] | None = None
         """They outlive what closes the table: a commit may still be missing there."""
+        self.cuts: TableCuts | None = None
+        """Where it may stop, if commits have whole transactions and it was opened."""
         self._resource: BucketIngest | None = None
         self._range: SourceRange | None = None
         self._now: TopicOffsets | None = None
@@ -213,7 +211,7 @@ class OneTable:
 
     def set_aside(self, reason: str) -> None:
         """Park it: its topic cannot be read now."""
-        self._guarded(partial(_refuse, reason))
+        self._guarded(partial(refuse, reason))
 
     def leave(self) -> None:
         """Close it, because its topic is gone: nothing of it waits any more."""
@@ -257,9 +255,13 @@ class OneTable:
         assert opened is not None, "it was opened"
         wanted = opened.replay
         if wanted is None:
+            if self.cuts is not None and self.cuts.is_done:
+                return
             position = opened.coordinator.position
-            self._check(position, now)
+            check_position(self._shared.look, self.topic, position, now)
             wanted = next_range(position, self.topic, now, share, int(time.time() * 1000))
+            if self.cuts is not None:
+                wanted = self.cuts.whole(position, wanted, now)
             left = {place: at for place, at in offsets_of(position).items() if place[0] != self.topic}
             wanted = within(wanted, left, {**topic_ids(position), self.topic: now.id})
         ranges = ranges_of(wanted, self.topic, now.begins)
@@ -278,23 +280,17 @@ class OneTable:
             opened.function(self._batch(wanted, ranges), wanted.batch_id)
         opened.replay = None
         self.began_at, self.trouble = began, None
+        self._reached()
+
+    def _reached(self) -> None:
+        opened, now = self._open, self._now
+        if self.cuts is not None and now is not None and opened is not None and opened.coordinator.inflight is None:
+            self.cuts.reached(opened.coordinator.position, now)
 
     @property
     def _hung(self) -> bool:
         """Whether its tasks did when they were last tried."""
         return self.trouble is not None and isinstance(self.trouble.error, TasksHang)
-
-    def _check(self, position: SourceRange | None, now: TopicOffsets) -> None:
-        """Raises RangeConflict, SourceDataLost: what follows the position is not there."""
-        check_same_topics(position, {self.topic: now.id})
-        known = {place: at for place, at in offsets_of(position).items() if place[0] == self.topic}
-        lost = None
-        if self._shared.look.fails_on_loss:
-            lost = eaten(known, {(self.topic, part): at for part, at in now.begins.items()})
-        if any(now.ends.get(part, at) < at for (_, part), at in known.items()):  # it may be an open transaction
-            lost = lost or behind(known, self._shared.look.newest(self.topic))
-        if lost is not None:
-            raise lost
 
     def _batch(self, wanted: SourceRange, ranges: Sequence[TopicRange]) -> TopicBatch:
         kafka = self._derived().spec.source.kafka
@@ -372,6 +368,10 @@ class OneTable:
         except BaseException:
             lease.release()
             raise
+        if shared.sets is not None:
+            self.cuts = self.cuts or TableCuts.of(shared.sets, self.topic, resource, self.board)
+            self.cuts.opened(newest_instant(storage))
+            self._reached()
 
     def _started(self, given: Input, storage: Storage, lease: TableLease, inputs: Inputs) -> _Open:
         coordinator, function = opened_for(
@@ -428,6 +428,8 @@ class OneTable:
         if jvm_is_gone(error, self._shared.session):
             raise JvmGone from error
         self.trouble = found = trouble_of(error, self.trouble)
+        if self.cuts is not None:
+            self.cuts.lost()
         said: dict[str, object] = {"topic": self.topic, "reason": found.reason, "failures": found.failures}
         said["again_in_seconds"] = round(found.wait, 1)
         log.warning("the table is parked; the others go on", extra=said)

@@ -9,8 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Collection
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -31,12 +30,15 @@ from bucketingest.stream.source.sources import read_ranges
 from bucketingest.stream.spark.executors import registered_executors
 from bucketingest.stream.spark.session import own_session, prepared
 from bucketingest.stream.tables.combined import writers
+from bucketingest.stream.tables.consistent.keeper import SetKeeper
 from bucketingest.stream.tables.gathering import Gathering
-from bucketingest.stream.tables.one_table import JvmGone, OneTable
+from bucketingest.stream.tables.known import KnownTable, closed
+from bucketingest.stream.tables.one_table import OneTable
 from bucketingest.stream.tables.reporting import report_of, summary
 from bucketingest.stream.tables.shared import Shared
-from bucketingest.stream.tables.shares import TopicOffsets, due, waiting, went_back
+from bucketingest.stream.tables.shares import due, went_back
 from bucketingest.stream.tables.topics_look import TopicsLook
+from bucketingest.stream.tables.trouble import JvmGone
 from bucketingest.stream.tables.turns import ServiceTurns
 
 log = logging.getLogger(__name__)
@@ -56,33 +58,6 @@ _AWAKE_MAX: Final = 8
 """Idle tables that are open for that at a time: one has its turn, the next ones wait for theirs."""
 _ONCE_TRIES: Final = 3
 """A run that ends with its input gives a table up after so many failures."""
-
-
-@dataclass(slots=True)
-class _Known:
-    table: OneTable
-    now: TopicOffsets
-    busy: Future[None] | None = None
-    began: float = 0.0
-    """When it became busy with a micro-batch."""
-    input_at: float = field(default_factory=forward_seconds)
-    """When it had input last."""
-    is_awake: bool = False
-    """Whether it was idle, and is open for its table services."""
-
-    @property
-    def is_busy(self) -> bool:
-        return self.busy is not None and not self.busy.done()
-
-    def waiting(self) -> int:
-        found = waiting(self.table.position, self.table.topic, self.now)
-        if found:
-            self.input_at, self.is_awake = forward_seconds(), False
-        return found
-
-    def messages(self) -> int:
-        """How many the topic has: of which table the most may wait, before its position is known."""
-        return sum(self.now.ends.values()) - sum(self.now.begins.values())
 
 
 def ingest_tables(
@@ -131,10 +106,11 @@ class RunningTables:
         self._stop = threading.Event()
         rows = read_ranges(session, kafka.model_copy(update={"topics": (PLACEHOLDER,), "topic_pattern": None}))
         self._catalogs = CatalogThreads(len(spec.catalogs))
+        self._sets = sets = SetKeeper.of(session, resource, once=self._once)
         self._shared = Shared(
-            rows, resource, self._look, self._gathering, alone, limit, ended_hosts, self._stop, self._catalogs
+            rows, resource, self._look, self._gathering, alone, limit, ended_hosts, self._stop, self._catalogs, sets
         )
-        self._tables: dict[str, _Known] = {}
+        self._tables: dict[str, KnownTable] = {}
         self._turns = ServiceTurns()
         self._pool = ThreadPoolExecutor(TABLES_MAX, "table")  # none waits for a thread that another table keeps
         self._next_look = forward_seconds()
@@ -143,6 +119,8 @@ class RunningTables:
         board.report, board.each = self.report, self.reports
         self._gathering.start()
         self._catalogs.start()
+        if sets is not None:
+            sets.start()
 
     # -- what the command uses -------------------------------------------------------------------------------------
 
@@ -220,12 +198,14 @@ class RunningTables:
             return
         self._has_looked = True
         self._board.looked()
+        if self._sets is not None:
+            found = self._sets.seen(found)
         for topic, now in found.items():
             known = self._tables.get(topic)
             if known is None:
                 log.info("a table for a topic", extra={"topic": topic})
                 table = OneTable(topic, self._shared, self._board.table(topic), self._turns.takes)
-                self._tables[topic] = known = _Known(table, now)
+                self._tables[topic] = known = KnownTable(table, now)
             known.now, known.table.is_gone = now, False
             if now.silent:
                 self._set_aside(known)
@@ -234,13 +214,13 @@ class RunningTables:
         for topic in self._tables.keys() - found.keys():
             self._is_gone(topic, self._tables[topic])
 
-    def _set_aside(self, known: _Known) -> None:
+    def _set_aside(self, known: KnownTable) -> None:
         """Its topic cannot be read: each look after the pause counts as a try."""
         trouble = known.table.trouble
         if not known.is_busy and (trouble is None or forward_seconds() >= trouble.again_at):
             known.busy = self._pool.submit(known.table.set_aside, known.now.silent)
 
-    def _is_gone(self, topic: str, known: _Known) -> None:
+    def _is_gone(self, topic: str, known: KnownTable) -> None:
         if not known.table.is_gone:
             log.warning("Kafka has a topic no more; its table stays as it is", extra={"topic": topic})
         known.table.is_gone = True
@@ -261,7 +241,7 @@ class RunningTables:
         free = [known for known in closed if not known.is_busy and self._may_go(known, now)]
         share = self._most // max(1, len(self._tables))
         room = _OPENING - sum(known.is_busy and now - known.began < _HANGS_SECONDS for known in closed)
-        for known in sorted(free, key=_Known.messages, reverse=True)[: max(0, room)]:
+        for known in sorted(free, key=KnownTable.messages, reverse=True)[: max(0, room)]:
             self._start(known, share)
 
     def _plan(self) -> None:
@@ -273,11 +253,13 @@ class RunningTables:
                 self._start(known, 1)
         wanting = {known.table.topic: known for known in free if known.table.is_known and not known.is_busy}
         amounts = {topic: known.waiting() or self._went_back(known) for topic, known in wanting.items()}
+        amounts = {topic: 0 if wanting[topic].is_done else amount for topic, amount in amounts.items()}
         ages = {topic: self._age(wanting[topic].table, now) for topic in amounts}
-        for topic, share in due(amounts, ages, interval=self._interval, most=self._most).items():
+        interval = self._interval if self._sets is None else 0.0  # all have the same
+        for topic, share in due(amounts, ages, interval=interval, most=self._most).items():
             self._start(wanting[topic], share)
 
-    def _went_back(self, known: _Known) -> int:
+    def _went_back(self, known: KnownTable) -> int:
         """1 if the table has to be looked into though nothing waits, else 0."""
         found = went_back(known.table.position, known.table.topic, known.now)
         if found:
@@ -300,7 +282,7 @@ class RunningTables:
             due_again.input_at, due_again.is_awake = now - _IDLE_SECONDS + _AWAKE_SECONDS, True
             due_again.busy = self._pool.submit(due_again.table.wake)
 
-    def _may_go(self, known: _Known, now: float) -> bool:
+    def _may_go(self, known: KnownTable, now: float) -> bool:
         trouble = known.table.trouble
         return (
             not known.table.is_gone
@@ -311,7 +293,7 @@ class RunningTables:
     def _age(self, table: OneTable, now: float) -> float:
         return float("inf") if self._once or table.began_at is None else now - table.began_at
 
-    def _start(self, known: _Known, share: int) -> None:
+    def _start(self, known: KnownTable, share: int) -> None:
         self._gathering.announce(known.table.topic)
         known.began = forward_seconds()
         known.busy = self._pool.submit(known.table.step, known.now, max(1, share))
@@ -328,8 +310,11 @@ class RunningTables:
         """Whether all input of a run that ends with it is in the tables. Raises TablesParked."""
         if not self._has_looked or any(known.is_busy for known in self._tables.values()):
             return False
+        if self._sets is not None and not (self._sets.has_all or self._sets.problem):
+            return False
         parked = [known.table for known in self._tables.values() if known.table.trouble is not None]
-        if any(known.table.is_known and not known.table.is_gone and known.waiting() for known in self._tables.values()):
+        left = (known for known in self._tables.values() if not known.is_done)
+        if any(known.table.is_known and not known.table.is_gone and known.waiting() for known in left):
             return False
         troubles = [table.trouble for table in parked if table.trouble is not None]
         if any(table.trouble.failures < _ONCE_TRIES and not table.is_gone for table in parked if table.trouble):
@@ -348,7 +333,7 @@ class RunningTables:
         self._gathering.stop()
         for known in self._tables.values():
             known.table.stop()
-        closing = [self._pool.submit(partial(_closed, known)) for known in self._tables.values()]
+        closing = [self._pool.submit(partial(closed, known)) for known in self._tables.values()]
         for future in closing:
             try:
                 future.result()
@@ -356,13 +341,8 @@ class RunningTables:
                 log.warning("a table could not be closed", extra={"reason": str(error)})
         self._catalogs.stop(CATALOG_SECONDS if self._once else 0.0)
         self._shared.services.stop()
+        if self._sets is not None:
+            self._sets.stop()
         self._pool.shutdown(wait=False)
         self._look.close()
         self._board.refresh()
-
-
-def _closed(known: _Known) -> None:
-    """Wait for what the table does, and close it."""
-    if known.busy is not None:
-        known.busy.exception()
-    known.table.close()

@@ -15,6 +15,7 @@ from bucketingest.services.worker_process import KeptProcess
 from bucketingest.spec.model import BucketIngest
 from bucketingest.stream.source.shape import RowShape
 from bucketingest.stream.tables.combined import Write
+from bucketingest.stream.tables.consistent.keeper import SetKeeper
 from bucketingest.stream.tables.gathering import Gathering
 from bucketingest.stream.tables.topics_look import TopicsLook
 
@@ -63,6 +64,8 @@ class Shared:
     ended_hosts: Collection[str]
     stop: threading.Event
     catalogs: CatalogThreads
+    sets: SetKeeper | None = None
+    """If commits have whole transactions."""
     alone: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_ALONE))
     hanging: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(1))
     """For a table whose tasks hung when they were last tried."""

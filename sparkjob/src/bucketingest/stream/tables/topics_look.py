@@ -21,8 +21,9 @@ from bucketingest.stream.errors import SourceUnreachable
 from bucketingest.stream.report.board import ProgressBoard
 from bucketingest.stream.tables.shares import TopicOffsets
 from bucketingest.stream.topics.brokers import Brokers, Topic
+from bucketingest.stream.topics.continuity import behind, check_same_topics, eaten, offsets_of
 from bucketingest.stream.topics.watch import quietly, unanswered
-from bucketingest.write.instants.source_range import Offsets
+from bucketingest.write.instants.source_range import Offsets, SourceRange
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +129,19 @@ class TopicsLook:
     def close(self) -> None:
         """Ask no more."""
         quietly(self._brokers.close)
+
+
+def check_position(look: TopicsLook, topic: str, position: SourceRange | None, now: TopicOffsets) -> None:
+    """Raises RangeConflict, SourceDataLost: what follows the position of a topic's table is not there."""
+    check_same_topics(position, {topic: now.id})
+    known = {place: at for place, at in offsets_of(position).items() if place[0] == topic}
+    lost = None
+    if look.fails_on_loss:
+        lost = eaten(known, {(topic, part): at for part, at in now.begins.items()})
+    if any(now.ends.get(part, at) < at for (_, part), at in known.items()):  # it may be an open transaction
+        lost = lost or behind(known, look.newest(topic))
+    if lost is not None:
+        raise lost
 
 
 def _silent(name: str, topic: Topic) -> str:

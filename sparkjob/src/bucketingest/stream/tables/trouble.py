@@ -12,7 +12,7 @@ from bucketingest.hudi.lock.clocks import forward_seconds
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
 from bucketingest.storage import Storage
-from bucketingest.stream.errors import StreamError
+from bucketingest.stream.errors import SourceUnreachable, StreamError
 from bucketingest.stream.spark.executors import registered_executors
 from bucketingest.stream.spark.failures import essence, got_no_answer
 from bucketingest.write.coordinator import InstantCoordinator
@@ -32,6 +32,10 @@ class AttemptsEnded(StreamError):
     def __init__(self, message: str, count: int) -> None:
         self.count = count
         super().__init__(message)
+
+
+class JvmGone(Exception):
+    """Spark's JVM does not answer: no table can go on. The cause is what was raised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,11 @@ def trouble_of(error: Exception, before: Trouble | None) -> Trouble:
     wait = 0.0 if is_blip else min(BACKOFF_MAX_SECONDS, BACKOFF_SECONDS * 2 ** min(tries - 1, 10))
     reason = str(error) if isinstance(error, BucketIngestError) else essence(error)[0]
     return Trouble(error, reason, failures, forward_seconds() + wait)
+
+
+def refuse(reason: str) -> None:
+    """Raise that the topic cannot be read."""
+    raise SourceUnreachable(reason)
 
 
 def jvm_is_gone(error: Exception, session: SparkSession) -> bool:

@@ -1,0 +1,1 @@
+"""Commits of many tables that belong together, where commits have whole transactions of the database."""
