@@ -102,7 +102,6 @@ metricsFrom:
 # The operator gives a driver these verbs by a Role, and can only give rights that it has.
 - {apiGroups: [""], resources: [pods], verbs: [create, delete, deletecollection, get, list, patch, watch]}
 - {apiGroups: [""], resources: [configmaps], verbs: [create, delete, list, watch]}
-- {apiGroups: [""], resources: [services], verbs: [create, delete]}
 # Not get: the operator makes the secrets of Spark's ports, and reads none.
 - {apiGroups: [""], resources: [secrets], verbs: [create]}
 - {apiGroups: [""], resources: [serviceaccounts], verbs: [create, patch]}

@@ -36,7 +36,6 @@ from bucketingest_operator.kube.kinds import (
     EVENTS,
     JOBS,
     PODS,
-    SERVICES,
     Kind,
 )
 from bucketingest_operator.kube.leaders_api import CreationRefused, LeadersApi, create_all, together
@@ -174,7 +173,6 @@ class Actor:
                     await self._delete(PODS, where, names.driver(number))
                 if has_job:
                     await self._delete(JOBS, where, names.rollback(number))
-                await self._delete(SERVICES, where, names.driver(number))
                 await self._delete(CONFIG_MAPS, where, names.attempt(number))
 
     async def _write_status(self, resource: Resource, action: WriteStatus) -> Object:

@@ -16,9 +16,9 @@ def test_a_resource_gets_its_driver_and_only_our_finalizer(scene: Scene, start: 
     scene.apply()
     pod = scene.driver()
     labels = f"bucketingest.dev/uid={scene.resource()['metadata']['uid']}"
-    kinds = "serviceaccount,role,rolebinding,configmap,service,pod"
+    kinds = "serviceaccount,role,rolebinding,configmap,pod"
     made = scene.kube.kubectl("get", kinds, "-n", scene.namespace, "-l", labels, "-o", "name").split()
-    assert len(made) == 6
+    assert len(made) == 5
     metadata = scene.resource()["metadata"]
     assert metadata["finalizers"] == [FINALIZER]
     # Only kubectl's annotation: Kopf keeps nothing in the resource.
@@ -128,7 +128,7 @@ def test_a_deletion_waits_for_the_driver_and_leaves_nothing(scene: Scene, start:
     wait_for(
         lambda: (
             not scene.kube.kubectl(
-                "get", "configmap,service,role", "-n", scene.namespace, "-l", "bucketingest.dev/uid", "-o", "name"
+                "get", "configmap,role", "-n", scene.namespace, "-l", "bucketingest.dev/uid", "-o", "name"
             )
         ),
         within=60,

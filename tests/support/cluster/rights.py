@@ -24,7 +24,6 @@ NAMESPACED: Final[tuple[Rule, ...]] = (
     # `get` and `patch` only because an account cannot give a driver rights that it lacks.
     _rule("", "pods", "create delete deletecollection get list patch watch"),
     _rule("", "configmaps", "create delete list watch"),
-    _rule("", "services", "create delete"),
     # Not `get`: the operator makes the secrets of Spark's ports, and reads none.
     _rule("", "secrets", "create"),
     _rule("", "serviceaccounts", "create patch"),

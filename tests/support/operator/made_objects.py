@@ -36,7 +36,7 @@ def attempt_objects(made: Manifests, number: int) -> list[dict[str, Any]]:
     config_map = made.config_map(number, given)
     secret = made.rpc_secret("0123", {"metadata": {**config_map["metadata"], "uid": "config"}})
     rights = [*made.identity(), made.role(), made.role_binding()]
-    return [*rights, config_map, secret, made.service(number), made.driver_pod(number, given)]
+    return [*rights, config_map, secret, made.driver_pod(number, given)]
 
 
 def pod_specs() -> dict[str, dict[str, Any]]:

@@ -90,7 +90,6 @@ def test_a_restart_takes_four_rounds_of_calls_whatever_else_is_done_beside_it() 
             "apply networkpolicies",
             "apply serviceaccounts",
             "apply roles",
-            "create services",
             "create events",
         },
         {"create secrets", "apply rolebindings"},
@@ -190,7 +189,7 @@ def test_after_losing_leadership_no_action_starts() -> None:
     assert api.calls == ["replace bucketingests orders/status"]
 
 
-@pytest.mark.parametrize("calls", range(9))
+@pytest.mark.parametrize("calls", range(8))
 def test_after_losing_leadership_within_an_action_no_call_starts(calls: int) -> None:
     api = RecordingApi()
     with pytest.raises(NotLeader):
@@ -208,11 +207,10 @@ def test_only_what_was_observed_is_deleted(action: Action) -> None:
     assert api.uids == ["seen"], "a new leader may have made another object of this name"
 
 
-@pytest.mark.parametrize("kind", ["pods", "services"])
-def test_an_object_that_already_exists_is_no_error(kind: str) -> None:
-    api = RecordingApi(**{f"create_{kind}": AlreadyExists("there", code=409)})
+def test_an_object_that_already_exists_is_no_error() -> None:
+    api = RecordingApi(create_pods=AlreadyExists("there", code=409))
     Acting(api).act(START)
-    assert len(api.calls) == 8
+    assert len(api.calls) == 7
 
 
 DELETIONS: Sequence[Action] = (
@@ -224,7 +222,7 @@ DELETIONS: Sequence[Action] = (
 @pytest.mark.parametrize("action", DELETIONS, ids=lambda each: type(each).__name__)
 def test_an_object_that_is_already_gone_is_no_error(action: Action) -> None:
     gone = NotFound("none", code=404)
-    failures = {f"delete_{kind}": gone for kind in ("pods", "jobs", "services", "configmaps")}
+    failures = {f"delete_{kind}": gone for kind in ("pods", "jobs", "configmaps")}
     acting = Acting(RecordingApi(**failures))
     acting.act(action)
     assert acting.counted == [(type(action).__name__, "done")]
@@ -239,7 +237,7 @@ def test_only_a_driver_on_a_lost_node_is_not_waited_for_and_one_that_is_stuck_no
 def test_a_cleanup_deletes_what_there_is_of_one_attempt_and_its_config_map_last() -> None:
     api, seldom = RecordingApi(), RecordingApi()
     Acting(api).act(DeleteAttempt(3))
-    assert api.calls == [f"delete services {NAMES.driver(3)}", f"delete configmaps {NAMES.attempt(3)}"]
+    assert api.calls == [f"delete configmaps {NAMES.attempt(3)}"]
     Acting(seldom).act(DeleteAttempt(3, has_driver=True, has_job=True))
     assert seldom.calls == [f"delete pods {NAMES.driver(3)}", f"delete jobs {NAMES.rollback(3)}", *api.calls]
 

@@ -47,6 +47,6 @@ def test_a_restart_asks_the_api_server_for_nothing_that_is_known_and_says_nothin
         "delete pods": 1,
         "list pods": 1,  # nothing starts before the last is gone
         **dict.fromkeys(("apply serviceaccounts", "apply roles", "apply rolebindings", "apply networkpolicies"), 1),
-        **dict.fromkeys(("create configmaps", "create secrets", "create services", "create pods"), 1),
+        **dict.fromkeys(("create configmaps", "create secrets", "create pods"), 1),
         "create events": 2,
     }

@@ -21,7 +21,7 @@ from bucketingest_operator.cli.cluster import Cluster
 from bucketingest_operator.cli.errors import ClusterError, ContainerUnreachable, NotThere
 from bucketingest_operator.cli.stripping import strip_line, strip_text, stripped
 from bucketingest_operator.decision_log import EVENT
-from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, Kind
+from bucketingest_operator.kube.kinds import BUCKET_INGESTS, CONFIG_MAPS, EVENTS, JOBS, PODS, Kind
 from bucketingest_operator.manifests.attempt_objects import ROLE_LABEL, UID_LABEL
 from bucketingest_operator.manifests.names import Names
 from bucketingest_operator.manifests.pod_specs import DRIVER_CONTAINER, HTTP_PORT
@@ -129,7 +129,7 @@ class Collector:
     def _owned(self, uid: str) -> list[Object]:
         """Write the objects that the operator and Spark created for the resource; returns its pods, oldest first."""
         pods: list[Object] = []
-        for kind in (PODS, JOBS, CONFIG_MAPS, SERVICES):
+        for kind in (PODS, JOBS, CONFIG_MAPS):
             self._report(kind.plural)
             with self._noting(f"{kind.plural}/"):
                 found = self._labelled(kind, uid)
@@ -140,7 +140,7 @@ class Collector:
         return pods[-_PODS_MAX:]
 
     def _labelled(self, kind: Kind, uid: str) -> list[Object]:
-        singular = {"pods": "Pod", "jobs": "Job", "configmaps": "ConfigMap", "services": "Service"}[kind.plural]
+        singular = {"pods": "Pod", "jobs": "Job", "configmaps": "ConfigMap"}[kind.plural]
         found = self._cluster.items(kind.path(self._wanted.namespace), labelSelector=f"{UID_LABEL}={uid}")
         return [{"kind": singular, **each} for each in found]  # lists leave the kind out
 

@@ -37,7 +37,7 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class StartAttempt:
-    """Create, each only if its name is free: ServiceAccount, Role, RoleBinding, ConfigMap, Service, driver pod."""
+    """Create, each only if its name is free: ServiceAccount, Role, RoleBinding, ConfigMap, Secret, driver pod."""
 
     number: int
     attempt_input: Annotated[AttemptInput, Field(alias="told")]
@@ -72,7 +72,7 @@ class DeleteExecutors:
 
 @dataclass(frozen=True, slots=True)
 class DeleteAttempt:
-    """Delete what is left of an old attempt: Service, ConfigMap, and pod and rollback Job if there are any. Kubernetes
+    """Delete what is left of an old attempt: ConfigMap, and pod and rollback Job if there are any. Kubernetes
     deletes executors with their driver.
     """
 

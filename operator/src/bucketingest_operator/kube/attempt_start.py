@@ -32,7 +32,7 @@ async def start_attempt(
     (kept, is_new), *_ = await together(
         _config_map(api, made, number, attempt_input),
         _network_policy(api, made),
-        *(create_all(api, [each]) for each in (*made.identity(), made.role(), made.service(number))),
+        *(create_all(api, [each]) for each in (*made.identity(), made.role())),
     )
     if not is_new:
         if await _exists(api, made, number):

@@ -31,7 +31,6 @@ BUCKET_INGESTS: Final = Kind(API_GROUP, API_VERSION, "bucketingests")
 PODS: Final = Kind("", "v1", "pods")
 JOBS: Final = Kind("batch", "v1", "jobs")
 CONFIG_MAPS: Final = Kind("", "v1", "configmaps", metadata_only=True)
-SERVICES: Final = Kind("", "v1", "services")
 SECRETS: Final = Kind("", "v1", "secrets")
 SERVICE_ACCOUNTS: Final = Kind("", "v1", "serviceaccounts")
 NETWORK_POLICIES: Final = Kind("networking.k8s.io", "v1", "networkpolicies")
@@ -49,6 +48,5 @@ BY_NAME: Final[dict[str, Kind]] = {
     "Role": ROLES,
     "RoleBinding": ROLE_BINDINGS,
     "Secret": SECRETS,
-    "Service": SERVICES,
     "ServiceAccount": SERVICE_ACCOUNTS,
 }

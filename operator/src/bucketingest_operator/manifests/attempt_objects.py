@@ -1,4 +1,4 @@
-"""The objects of an attempt, as plain dictionaries: configuration, Service, account, rights, pods."""
+"""The objects of an attempt, as plain dictionaries: configuration, account, rights, pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from bucketingest_operator.manifests.pod_specs import (
     SPEC_FILE,
     account_of,
     driver_pod_spec,
-    driver_ports,
     executor_resources,
     executor_template,
     preflight_pod_spec,
@@ -139,7 +138,6 @@ class Manifests:
         manifest["metadata"]["annotations"] = {**input_annotations(attempt_input), RPC_PART: self._part}
         template = executor_template(self.wanted, self.names, self.settings, self._rpc_secret)
         template["metadata"] = self._pod_metadata(number, "executor")
-        host = f"{self.names.driver(number)}.{self.namespace}.{self.settings.cluster_domain}"
         conf = spark_defaults(
             self.wanted,
             self.settings,
@@ -147,7 +145,6 @@ class Manifests:
             account=self.account_name,
             driver_pod=self.names.driver(number),
             executor_prefix=self.names.attempt(number),
-            driver_host=host,
         )
         data = {
             SPEC_FILE: self._spec(),
@@ -155,19 +152,6 @@ class Manifests:
             TEMPLATE_FILE: yaml.safe_dump(template, sort_keys=False),
         }
         return {**manifest, "immutable": True, "data": data}
-
-    def service(self, number: int) -> Manifest:
-        """A headless Service by which only the executors of this attempt find their driver."""
-        spec = {
-            "clusterIP": "None",
-            # Executors register before the driver is ready.
-            "publishNotReadyAddresses": True,
-            "selector": self._selector(number, "driver"),
-            "ports": [
-                {"name": name, "port": port, "targetPort": port} for name, port in driver_ports(self.wanted).items()
-            ],
-        }
-        return {**self._object("v1", "Service", self.names.driver(number), number, "driver"), "spec": spec}
 
     def driver_pod(self, number: int, attempt_input: AttemptInput, ended: tuple[str, ...] = ()) -> Manifest:
         """The driver. It alone owns its executors, so that Kubernetes deletes them with it."""

@@ -30,7 +30,7 @@ class Names:
         return f"{self.base}-{number}"
 
     def driver(self, number: int) -> str:
-        """Driver pod and headless Service."""
+        """Driver pod."""
         return f"{self.attempt(number)}-driver"
 
     def rollback(self, number: int) -> str:

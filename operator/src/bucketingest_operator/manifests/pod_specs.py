@@ -53,6 +53,8 @@ _CONTAINER_SECURITY: Final[dict[str, Any]] = {
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
 }
+_ADDRESS: Final = {"name": "SPARK_LOCAL_HOSTNAME", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+"""By which executors connect to their driver: a pod has one address as long as it is there."""
 # Spark mounts its own volume for SPARK_LOCAL_DIRS, at the same path, unless a volume has such a name.
 _LOCAL_DIRS: Final = "spark-local-dir-1"
 # Temporary files, Spark's scratch space, and the checkpoint, which may be lost.
@@ -96,7 +98,7 @@ def driver_pod_spec(
     container = {
         **_container(DRIVER_CONTAINER, wanted, settings),
         "args": ["run", f"{CONFIG_FOLDER}/{SPEC_FILE}"],
-        "env": _env(env, settings),
+        "env": [*_env(env, settings), *([] if wanted.spec.spark.is_driver_only else [_ADDRESS])],
         "ports": [{"name": name, "containerPort": port} for name, port in driver_ports(wanted).items()],
         "resources": _resources(wanted, settings, wanted.spec.spark.driver.cores, f"{driver_pod_mib(wanted)}Mi"),
         "volumeMounts": mounts,

@@ -77,7 +77,6 @@ class JobSettings:
         runtime_class_name: Name of the pods' RuntimeClass.
         ephemeral_storage: Local disk of each pod, as Kubernetes writes it: requested, and the limit.
         master: Spark's name of the API server.
-        cluster_domain: Suffix of a Service's DNS name after its name and namespace.
         network_policy: Those of pipelines.
     """
 
@@ -109,7 +108,6 @@ class JobSettings:
     runtime_class_name: Name | None = None
     ephemeral_storage: Annotated[str, Field(pattern=r"^[0-9]+(Mi|Gi|Ti)$")] | None = None
     master: Annotated[str, Field(pattern=r"^k8s://https?://")] = "k8s://https://kubernetes.default.svc:443"
-    cluster_domain: Annotated[str, Field(pattern=r"^svc(\.[a-z0-9.-]+)?$")] = "svc"
     network_policy: NetworkPolicy = NetworkPolicy()
 
 

@@ -40,7 +40,6 @@ def spark_defaults(
     account: str,
     driver_pod: str,
     executor_prefix: str,
-    driver_host: str,
 ) -> dict[str, str]:
     """Content of spark-defaults.conf. The job itself sets `spark.conf` of the spec, which wins.
 
@@ -56,7 +55,6 @@ def spark_defaults(
         **SPARK_AUTHENTICATION,
         "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - a pod's network
         "spark.driver.blockManager.port": str(BLOCK_PORT),
-        "spark.driver.host": driver_host,
         "spark.driver.port": str(DRIVER_PORT),
         "spark.executor.cores": str(spark.slots),
         # Spark would end a driver after a few executors that are lost or, each second, refused by a quota. Here the
@@ -79,7 +77,7 @@ def spark_defaults(
         "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
         "spark.kubernetes.executor.podTemplateFile": f"{CONFIG_FOLDER}/{TEMPLATE_FILE}",
         "spark.kubernetes.executor.request.cores": f"{executor.cores}m",
-        # The headless Service is the address.
+        # Spark means the address to which the driver binds, which is that of all its networks.
         "spark.kubernetes.executor.useDriverPodIP": "false",
         "spark.kubernetes.namespace": namespace,
     }

@@ -68,7 +68,6 @@ def full(server: ApiServer) -> ApiServer:
         f"{NAMESPACE}/configmaps": [
             {"metadata": {"name": "c"}, "data": {"spark-defaults.conf": "a.secret hunter55\n"}}
         ],
-        f"{NAMESPACE}/services": [],
         "/apis/batch/v1/namespaces/ingest/jobs": [],
         f"{NAMESPACE}/events": [
             event(UID, "orders", "DriverLost", "2026-11-21T11:30:00Z", "with password=hunter66"),

@@ -76,7 +76,7 @@ def test_a_secret_that_another_client_made_is_never_used() -> None:
 
 def test_what_a_person_must_read_wins_over_other_failures_and_nothing_goes_on_behind() -> None:
     quota = ApiError("", code=403, sentence="exceeded quota")
-    api = RecordingApi(create_configmaps=ApiError("", code=500, sentence="etcd is gone"), create_services=quota)
+    api = RecordingApi(create_configmaps=ApiError("", code=500, sentence="etcd is gone"), apply_serviceaccounts=quota)
     with pytest.raises(CreationRefused) as caught:
         Acting(api).act(START)
     assert "exceeded quota" in caught.value.sentence

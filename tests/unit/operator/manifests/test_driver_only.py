@@ -32,7 +32,7 @@ def driver(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def env(pod: dict[str, Any]) -> dict[str, str]:
-    return {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
+    return {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
 
 
 def test_spark_runs_in_the_driver_with_a_slot_for_each_whole_core_and_tries_a_task_as_often_as_on_a_cluster() -> None:
@@ -52,7 +52,6 @@ def test_nobody_connects_to_spark() -> None:
     data = MADE.config_map(1, input_of(MADE.wanted))["data"]
     conf = dict(line.split(" ", 1) for line in data["spark-defaults.conf"].splitlines())
     assert set(conf.values()) == {"127.0.0.1"}
-    assert [each["name"] for each in MADE.service(1)["spec"]["ports"]] == ["http"]
     assert [each["name"] for each in driver(ALONE)["containers"][0]["ports"]] == ["http"]
 
 

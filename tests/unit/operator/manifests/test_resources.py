@@ -143,7 +143,7 @@ def test_every_pod_fits_the_restricted_standard(role: str) -> None:
 
 def test_spark_finds_its_scratch_space_in_the_executors_template_and_mounts_no_second_one_there() -> None:
     specs = pod_specs()
-    env = {each["name"]: each["value"] for each in specs["driver"]["containers"][0]["env"]}
+    env = {each["name"]: each.get("value") for each in specs["driver"]["containers"][0]["env"]}
     mounts = {each["mountPath"]: each["name"] for each in specs["executor"]["containers"][0]["volumeMounts"]}
     assert mounts[env["SPARK_LOCAL_DIRS"]].startswith("spark-local-dir-")
 
@@ -175,7 +175,7 @@ def test_the_secret_of_the_source_is_mounted_into_the_driver_and_the_check_of_a_
 def test_a_pod_outlives_the_grace_of_its_job() -> None:
     made = Manifests(bucket_ingest(), "ingest", UID, JobSettings(grace=timedelta(seconds=90)))
     spec = made.driver_pod(1, input_of(made.wanted))["spec"]
-    env = {each["name"]: each["value"] for each in spec["containers"][0]["env"]}
+    env = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
     assert env["BUCKETINGEST_GRACE"] == "1m30s"
     assert spec["terminationGracePeriodSeconds"] > 90
 
@@ -196,14 +196,12 @@ def test_executors_find_the_driver_of_their_own_attempt_which_alone_owns_them() 
         for line in made.config_map(3, attempt_input)["data"]["spark-defaults.conf"].splitlines()
         if line
     )
-    service, pod = made.service(3), made.driver_pod(3, attempt_input)
-    assert conf["spark.driver.host"].split(".")[0] == service["metadata"]["name"]
+    pod = made.driver_pod(3, attempt_input)
+    assert "spark.driver.host" not in conf, "Spark takes it from the environment"
+    assert conf["spark.kubernetes.executor.useDriverPodIP"] == "false", "that would be the address it binds to"
+    (host,) = [each for each in pod["spec"]["containers"][0]["env"] if each["name"] == "SPARK_LOCAL_HOSTNAME"]
+    assert host["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
     assert conf["spark.kubernetes.driver.pod.name"] == pod["metadata"]["name"]
-    assert service["spec"]["clusterIP"] == "None"
-    labels = pod["metadata"]["labels"]
-    assert all(labels[name] == value for name, value in service["spec"]["selector"].items())
-    other = made.driver_pod(4, attempt_input)["metadata"]["labels"]
-    assert any(other[name] != value for name, value in service["spec"]["selector"].items())
 
 
 def test_the_driver_pod_has_room_for_its_heap() -> None:

@@ -38,7 +38,6 @@ runtimeClassName: gvisor
 ephemeralStorage: 20Gi
 tableOwners: {s3://lake/a: [team-a]}
 master: k8s://https://10.0.0.1:6443
-clusterDomain: svc.cluster.local
 networkPolicy: {enabled: false, metricsFrom: [{podSelector: {}}]}
 """
 
@@ -75,7 +74,6 @@ def test_every_setting_has_its_place() -> None:
         ephemeral_storage="20Gi",
         table_owners={"s3://lake/a": ("team-a",)},
         master="k8s://https://10.0.0.1:6443",
-        cluster_domain="svc.cluster.local",
         network_policy=NetworkPolicy(enabled=False, metrics_from=({"podSelector": {}},)),
     )
 

@@ -118,7 +118,6 @@ def test_on_a_cluster_nothing_of_the_operators_defaults_is_set_again() -> None:
         account="a",
         driver_pod="d",
         executor_prefix="p",
-        driver_host="h",
     )
     assert defaults.keys() & conf.keys() == set()
 
