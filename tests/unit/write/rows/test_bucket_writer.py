@@ -176,6 +176,23 @@ def test_a_large_spilled_file_group_is_adopted_without_being_held_in_memory(scra
     assert list(scratch.iterdir()) == []
 
 
+def test_a_twin_whose_object_is_replaced_while_it_is_read_compares_one_object(scratch: Path) -> None:
+    """Another writer deleted it, and a start put an empty one under its name, which is longer."""
+    plan = write_plan()
+    write(ROWS, plan)
+    storage = open_storage(plan.table_url)
+
+    class Replaced(FlakyStorage):
+        def get_range(self, path: str, start: int, length: int) -> bytes:
+            piece = super().get_range(path, start, length)
+            storage.put(path, piece + b"of another object")
+            return piece
+
+    statuses = write(batches(ROWS), plan, Replaced(storage, lambda _: False))
+    assert all(status.adopted for status in statuses)
+    assert list(scratch.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "change", [{"memory_bytes": SMALL}, {"log_block": "avro"}, {}], ids=["blocks", "format", "order"]
 )

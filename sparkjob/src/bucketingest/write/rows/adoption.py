@@ -62,10 +62,12 @@ def _file_of(content: Sequence[Buffer] | pathlib.Path) -> BinaryIO:
 
 
 def _copy(storage: Storage, path: str, to: BinaryIO) -> int | None:
-    """Copy an object piece by piece; its size, None if it is gone, because it was rolled back."""
+    """Copy an object piece by piece; its size, None if it is gone, because it was rolled back. A short piece is the
+    last: a further look could find another object under the name, such as the empty one that closes it.
+    """
     try:
-        while piece := storage.get_range(path, to.tell(), CHUNK_BYTES):
-            to.write(piece)
+        while to.write(storage.get_range(path, to.tell(), CHUNK_BYTES)) == CHUNK_BYTES:
+            pass
     except NotFound:
         return None
     return to.tell()
