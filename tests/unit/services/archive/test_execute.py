@@ -163,7 +163,8 @@ def test_the_lock_is_given_up_before_the_files_go_one_by_one() -> None:
     assert [hold for hold in holds if any(hold)] == [(0, archived), (archived, 0)]
 
 
-def test_a_savepoint_that_came_while_the_lock_was_free_keeps_its_instant_on_the_timeline() -> None:
+def test_a_savepoint_that_came_while_the_lock_was_free_keeps_its_instant_and_later_ones() -> None:
+    """hudi-rs takes what is newer than the oldest write on the timeline, and not there, for uncommitted."""
     storage, entered = table(), count(1)
 
     @contextmanager
@@ -174,7 +175,7 @@ def test_a_savepoint_that_came_while_the_lock_was_free_keeps_its_instant_on_the_
 
     for result in (run(storage, lock=lock), run(storage)):
         there = [each.request_time for each in Timeline.load(storage).completed if each.action == DELTA_COMMIT]
-        assert there == [WRITES[1], *WRITES[4:]], result
+        assert there == WRITES[1:], result
 
 
 def test_another_archiver_or_a_restore_before_the_lock_ends_the_run() -> None:

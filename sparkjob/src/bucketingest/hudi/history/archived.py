@@ -27,6 +27,7 @@ from bucketingest.hudi.timeline.instant import (
     DELTA_COMMIT,
     REPLACE_COMMIT,
     ROLLBACK,
+    SAVEPOINT,
     WRITE_ACTIONS,
     Instant,
     State,
@@ -136,6 +137,20 @@ class ArchivedService:
     """Of its requested file; empty for a rollback, and for a replacement that is no clustering."""
     metadata: bytes
     """Of its completed file."""
+
+
+def stay_behind_savepoint(storage: Storage, timeline: Timeline) -> str | None:
+    """Request time of a write with a savepoint behind which all archived writes are still on the timeline, as its
+    savepoint came during an archival; None if there is none. They must stay as long as it does: hudi-rs takes what is
+    newer than the oldest write, and not on the timeline, for uncommitted.
+    """
+    savepoints = {instant.request_time for instant in timeline.instants if instant.action == SAVEPOINT}
+    there = {instant.request_time for instant in timeline.instants if instant.action in WRITE_ACTIONS}
+    saved = min(savepoints & there, default=None)
+    if saved is None:
+        return None
+    archived = (each for each in archived_between(storage, saved, None) if each.action in WRITE_ACTIONS)
+    return saved if all(each.request_time in there for each in archived if each.request_time > saved) else None
 
 
 def archived_services(storage: Storage, first: str, since: str) -> Iterator[list[ArchivedService]]:

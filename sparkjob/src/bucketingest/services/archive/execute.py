@@ -10,10 +10,16 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from bucketingest.hudi.errors import TimelineError
-from bucketingest.hudi.history.archived import archived_between, archived_completion_times, is_settled
+from bucketingest.hudi.history.archived import (
+    archived_between,
+    archived_completion_times,
+    is_settled,
+    stay_behind_savepoint,
+)
 from bucketingest.hudi.history.levels import delete_obsolete, merge_level
 from bucketingest.hudi.history.writer import (
     Check,
@@ -136,7 +142,8 @@ def archive(table: Guarded, held: Held, rules: ArchiveRules) -> ArchiveResult:
             check()
             now = _Look.at(storage)
             saved = {each.request_time for each in now.timeline.instants if each.action == SAVEPOINT}
-            _take_off(storage, now, [row.instant for row in agreed if row.instant.request_time not in saved])
+            agreed_instants = (row.instant for row in agreed)  # what follows one that stays must stay
+            _take_off(storage, now, list(takewhile(lambda each: each.request_time not in saved, agreed_instants)))
         log.info("archived", extra={"instants": len(agreed), "up_to": agreed[-1].instant.request_time})
         _tidy(table)
     return ArchiveResult(tuple(row.instant for row in agreed), choice.pins, removed)
@@ -168,7 +175,10 @@ def put_back(storage: Storage, timeline: Timeline, horizon: str) -> tuple[Instan
     archived = {instant.key: instant for instant in history}
     savepoints = {instant.request_time for instant in found if instant.action == SAVEPOINT}
     doomed: list[Instant] = []
+    saved = stay_behind_savepoint(storage, timeline) if savepoints else None
     for instant in found:
+        if instant.request_time == saved:
+            break
         row = archived.get(instant.key)
         same = row is not None and instant.completion_time in (None, row.completion_time)
         if instant.request_time not in savepoints and (same or _came_too_late(instant, row)):

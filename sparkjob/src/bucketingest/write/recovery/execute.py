@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from bucketingest.hudi.errors import RollbackError
-from bucketingest.hudi.history.archived import archived_times, is_archived, is_settled
+from bucketingest.hudi.history.archived import archived_times, is_archived, is_settled, stay_behind_savepoint
 from bucketingest.hudi.naming import join
 from bucketingest.hudi.rollback.late_files import sweep_late_files
 from bucketingest.hudi.rollback.markers import delete_markers
@@ -246,10 +246,11 @@ class InstantExecutor:
                 self.undo(time, "it was complete, but its rollback is not finished")
         if not is_settled(self._storage):
             return
-        newest_archived = max(archived_times(self._storage), default="")
-        for instant in Timeline.load(self._storage).writes:  # from the oldest: none may be removed before an older one
+        newest_archived, timeline = max(archived_times(self._storage), default=""), Timeline.load(self._storage)
+        saved = stay_behind_savepoint(self._storage, timeline)
+        for instant in timeline.writes:  # from the oldest: none may be removed before an older one
             time = instant.request_time
-            if time > newest_archived or instant.action != DELTA_COMMIT or not self._is_own(instant):
+            if time > (saved or newest_archived) or instant.action != DELTA_COMMIT or not self._is_own(instant):
                 return
             if not is_archived(self._storage, time) and not self._has_lost_its_files(instant):
                 return
