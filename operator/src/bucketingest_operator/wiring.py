@@ -23,6 +23,7 @@ from bucketingest_operator.kube.leadership import Leadership, own_identity
 from bucketingest_operator.kube.mirror import Mirror
 from bucketingest_operator.kube.watch_claims import WatchClaims
 from bucketingest_operator.manifests.attempt_objects import MANAGED
+from bucketingest_operator.manifests.merging_jobs import COMPACTION_ROLE
 from bucketingest_operator.manifests.settings import JobSettings
 from bucketingest_operator.metrics.operator_metrics import Metrics
 from bucketingest_operator.metrics.resource_metrics import ResourceMetrics
@@ -223,7 +224,7 @@ class Operator:
         if pod is not None and resource is not None and pod.namespace == resource.namespace:
             if after is None and self._observer is not None:
                 self._observer.ended.note(owner, pod)
-            waits = pod.role == "executor" or (after is not None and after.is_between)
+            waits = pod.role in {"executor", COMPACTION_ROLE} or (after is not None and after.is_between)
             self._queue.add(owner, TOGETHER_SECONDS if waits else 0)
 
     def _changed(self, owner: str, _before: object, _after: object) -> None:

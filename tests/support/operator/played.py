@@ -23,6 +23,8 @@ class PlayedNode:
     def __init__(self, kubeconfig: Path) -> None:
         self._client = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
         self._core: Any = client.CoreV1Api(self._client)  # it takes dictionaries, and is typed for its own classes
+        self.has_mesh = False
+        """Whether each pod has another container, which goes on when that of the job has ended."""
 
     def appear(self, name: str = NODE) -> None:
         """The node joins the cluster."""
@@ -51,9 +53,7 @@ class PlayedNode:
                 "phase": "Running",
                 "podIP": ip,
                 "podIPs": [{"ip": ip}],
-                "containerStatuses": [
-                    _container(self._container_name(namespace, pod), {"running": {"startedAt": _now()}})
-                ],
+                "containerStatuses": self._containers(namespace, pod, {"running": {"startedAt": _now()}}),
             },
         )
 
@@ -65,8 +65,8 @@ class PlayedNode:
             namespace,
             pod,
             {
-                "phase": "Failed" if code else "Succeeded",
-                "containerStatuses": [_container(self._container_name(namespace, pod), state)],
+                "phase": "Running" if self.has_mesh else "Failed" if code else "Succeeded",
+                "containerStatuses": self._containers(namespace, pod, state),
             },
         )
 
@@ -78,8 +78,11 @@ class PlayedNode:
         """Write what a kubelet found."""
         self._core.patch_namespaced_pod_status(pod, namespace, {"status": status})
 
-    def _container_name(self, namespace: str, pod: str) -> str:
-        return str(self._core.read_namespaced_pod(pod, namespace).spec.containers[0].name)
+    def _containers(self, namespace: str, pod: str, state: Manifest) -> list[Manifest]:
+        """The job's container in a state, and the others."""
+        name = str(self._core.read_namespaced_pod(pod, namespace).spec.containers[0].name)
+        others = [_container("mesh", {"running": {"startedAt": _now()}})] if self.has_mesh else []
+        return [_container(name, state), *others]
 
 
 class PlayedJob(FakeServer):

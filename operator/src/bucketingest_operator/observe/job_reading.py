@@ -179,6 +179,21 @@ def _with_pod(job: CheckJob, pod: PodSeen | None, now: datetime) -> CheckJob:
     return replace(job, waiting=waiting, message=pod.message or job.message, report=pod.report)
 
 
+def compaction_jobs(jobs: Iterable[CompactionJobSeen], pods: Iterable[PodSeen]) -> tuple[CompactionJob, ...]:
+    """The Jobs of compactions, and the one of a suspended resource, in the order of their rounds.
+
+    That one has a single pod, so it is done when its container is: a mesh may keep the pod, and so the Job.
+    """
+    done = {pod.controller.uid: pod.finished_at for pod in pods if pod.controller is not None and pod.exit_code == 0}
+    found = [
+        replace(each.job, state=JobState.SUCCEEDED, finished_at=done[each.job.uid])
+        if each.job.does_all and each.job.state is JobState.RUNNING and each.job.uid in done
+        else each.job
+        for each in jobs
+    ]
+    return tuple(sorted(found, key=lambda one: (one.number, one.round)))
+
+
 def read_compaction_job(job: Object) -> CompactionJobSeen | None:
     """The Job; None if its labels and annotations are not those of a compaction's."""
     metadata, status = job["metadata"], job.get("status") or {}

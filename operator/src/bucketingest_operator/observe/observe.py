@@ -13,6 +13,7 @@ from bucketingest_operator.kube.api import Api, ApiError, NotFound
 from bucketingest_operator.kube.kinds import NODES, PODS
 from bucketingest_operator.kube.mirror import Mirror
 from bucketingest_operator.manifests.attempt_objects import CHECK_DIGESTS, UID_LABEL
+from bucketingest_operator.manifests.merging_jobs import COMPACTION_ROLE
 from bucketingest_operator.observation import (
     ENDED,
     AttemptInput,
@@ -33,6 +34,7 @@ from bucketingest_operator.observe.job_reading import (
     ConfigSeen,
     JobSeen,
     check_jobs,
+    compaction_jobs,
     rollback_jobs,
 )
 from bucketingest_operator.observe.last_good_reading import LastGoodReader
@@ -145,7 +147,6 @@ class Observer:
             refused=await self._probe.why_none(resource, pod, known, found, now),
             secret_gone=await self._probe.secret_gone(resource, current, known, now),
         )
-        compactions = [each.job for each in _of(CompactionJobSeen, look.jobs)]
         observation = Observation(
             now=now,
             resource=resource,
@@ -158,7 +159,7 @@ class Observer:
             jobs=rollback_jobs(sorted(_of(JobSeen, look.jobs), key=lambda one: one.attempt), look.pods),
             preflights=check_jobs("preflight", _of(CheckSeen, look.jobs), look.pods, now),
             audits=check_jobs("audit", _of(CheckSeen, look.jobs), look.pods, now),
-            compaction_jobs=tuple(sorted(compactions, key=lambda one: (one.number, one.round))),
+            compaction_jobs=compaction_jobs(_of(CompactionJobSeen, look.jobs), look.pods),
             executors=found,
             contact=contact,
             claims=that_decide([self._claim(each) for each in self._inventory.rivals(resource.uid)]),
@@ -220,13 +221,12 @@ def own(resource: Resource, look: Look) -> Look:
     compactions = made_for(resource, _of(CompactionJobSeen, look.jobs))
     preflights = made_for(resource, _of(CheckSeen, look.jobs))
     executors = [pod for pod in look.pods if pod.role == "executor"]
-    of_jobs = [pod for pod in look.pods if pod.role in {"rollback", *CHECK_DIGESTS}]
+    of_jobs = [pod for pod in look.pods if pod.role in {"rollback", COMPACTION_ROLE, *CHECK_DIGESTS}]
+    uids = {*(one.uid for one in jobs), *(one.job.uid for one in compactions), *(one.job.uid for one in preflights)}
     pods = [
         *drivers,
         *controlled_by(resource, "Pod", {pod.uid for pod in drivers}, executors),
-        *controlled_by(
-            resource, "Job", {*(each.uid for each in jobs), *(each.job.uid for each in preflights)}, of_jobs
-        ),
+        *controlled_by(resource, "Job", uids, of_jobs),
     ]
     return Look(pods, [*jobs, *compactions, *preflights], made_for(resource, look.configs), look.live)
 

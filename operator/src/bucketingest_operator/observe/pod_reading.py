@@ -16,6 +16,8 @@ from bucketingest.spec.reading.json_text import parse_json
 from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.manifests.attempt_input import parse_attempt_input
 from bucketingest_operator.manifests.attempt_objects import ATTEMPT_LABEL, ROLE_LABEL
+from bucketingest_operator.manifests.merging_jobs import COMPACTION_ROLE
+from bucketingest_operator.manifests.pod_specs import COMPACTION_CONTAINER
 from bucketingest_operator.manifests.spark_ports import secret_mounted
 from bucketingest_operator.observation import ENDED, AttemptInput, PodReason, PodState
 from bucketingest_operator.observe.ownership import Controller, Owned, controller_of
@@ -67,7 +69,8 @@ class PodSeen(Owned):
     """One pod of a BucketIngest.
 
     Attributes:
-        role: `driver`, `executor`, `rollback`, `preflight` or `audit`.
+        role: `driver`, `executor`, `rollback`, `preflight`, `audit` or `compaction`.
+        attempt: 0 of a compaction's, which belongs to none.
         phase: The phase in Kubernetes; not reliable, unlike `state`.
         terminating: It has a deletion timestamp.
         should_end_at: Then its time to end is over; None if it need not end.
@@ -126,8 +129,9 @@ def read_pod(pod: Object) -> PodSeen | None:
     """The pod; None if its labels are not the operator's."""
     metadata, status, spec = pod["metadata"], pod.get("status") or {}, pod.get("spec") or {}
     labels = metadata.get("labels") or {}
-    attempt, role = attempt_of(labels), labels.get(ROLE_LABEL)
-    if attempt is None or role not in {"driver", "executor", "rollback", "preflight", "audit"}:
+    role = labels.get(ROLE_LABEL)
+    attempt = 0 if role == COMPACTION_ROLE else attempt_of(labels)
+    if attempt is None or role not in {"driver", "executor", "rollback", "preflight", "audit", COMPACTION_ROLE}:
         return None
     state = pod_state(status, spec)
     ended = _ended(status)
@@ -262,7 +266,7 @@ def _runs(container: Object) -> bool:
 
 def _ended(status: Object) -> Object | None:
     """How the job's container ended: a mesh may add others."""
-    names = {"driver", "rollback", "preflight", "audit", "spark-kubernetes-executor"}
+    names = {"driver", "rollback", "preflight", "audit", COMPACTION_CONTAINER, "spark-kubernetes-executor"}
     for each in status.get("containerStatuses") or ():
         ended = (each.get("state") or {}).get("terminated")
         if each.get("name") in names and ended:

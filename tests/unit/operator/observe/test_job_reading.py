@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from bucketingest_operator.manifests.attempt_input import input_annotations
-from bucketingest_operator.observation import JobState, PodState
-from bucketingest_operator.observe.job_reading import read_config, read_job, rollback_jobs
+from bucketingest_operator.observation import CompactionJob, JobState, PodState
+from bucketingest_operator.observe.job_reading import (
+    CompactionJobSeen,
+    compaction_jobs,
+    read_config,
+    read_job,
+    rollback_jobs,
+)
+from bucketingest_operator.observe.ownership import Controller
 from bucketingest_operator.observe.pod_reading import PodSeen
 from support.operator.observations import UID, bucket_ingest, input_of, termination
 
@@ -72,6 +80,23 @@ def test_a_job_whose_container_is_done_has_ended_though_a_mesh_keeps_its_pod() -
     assert found.state is JobState.SUCCEEDED
     (found,) = rollback_jobs([job()], [pod(3, 7), pod(5, None)])
     assert found.state is JobState.RUNNING, "another pod may follow one that failed"
+
+
+def merging(number: int, uid: str) -> CompactionJobSeen:
+    at = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    return CompactionJobSeen(
+        CompactionJob(f"orders-{uid}", number, 0, "", JobState.RUNNING, at, uid=uid), namespace="ingest"
+    )
+
+
+def test_the_job_of_a_suspended_resource_is_done_with_its_container_though_a_mesh_keeps_its_pod() -> None:
+    ended = pod(3, 0, finished_at=datetime(2026, 11, 21, 12, 4, tzinfo=UTC), controller=Controller("Job", "all"))
+    (found,) = compaction_jobs([merging(0, "all")], [ended])
+    assert (found.state, found.finished_at) == (JobState.SUCCEEDED, ended.finished_at)
+    for other in (replace(ended, exit_code=7), replace(ended, exit_code=None), replace(ended, controller=None)):
+        assert compaction_jobs([merging(0, "all")], [other])[0].state is JobState.RUNNING, "another pod may follow"
+    one_of_many = replace(ended, controller=Controller("Job", "round"))
+    assert compaction_jobs([merging(3, "round")], [one_of_many])[0].state is JobState.RUNNING
 
 
 def test_a_job_without_pods_says_what_kubernetes_says() -> None:

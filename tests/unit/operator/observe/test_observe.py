@@ -124,10 +124,11 @@ CHECK = CheckSeen(
     CheckJob("p", "check-1", "digest", JobState.RUNNING, NOW), "preflight", namespace="ingest", controller=MINE
 )
 CHECKING = pod(1, "preflight", controller=Controller("Job", CHECK.job.uid))
+MERGING = pod(0, "compaction", controller=Controller("Job", COMPACTION.job.uid))
 
 
 def test_the_objects_of_a_resource_are_those_that_it_controls() -> None:
-    look = Look([DRIVER, EXECUTOR, ROLLBACK, CHECKING], [JOB, COMPACTION, CHECK], [CONFIG], live=True)
+    look = Look([DRIVER, EXECUTOR, ROLLBACK, CHECKING, MERGING], [JOB, COMPACTION, CHECK], [CONFIG], live=True)
     assert own(resource(), look) == look
 
 
@@ -142,6 +143,7 @@ def test_the_objects_of_a_resource_are_those_that_it_controls() -> None:
         replace(EXECUTOR, uid="x", namespace="elsewhere"),
         replace(ROLLBACK, uid="x", controller=MINE),
         replace(CHECKING, uid="x", controller=MINE),
+        replace(MERGING, uid="x", controller=MINE),
         replace(CHECK, controller=None),
         replace(CHECK, namespace="elsewhere"),
         replace(JOB, uid="x", controller=None),
@@ -154,7 +156,7 @@ def test_the_objects_of_a_resource_are_those_that_it_controls() -> None:
     ],
 )
 def test_what_only_carries_the_labels_counts_for_nothing(forged: PodSeen | AnyJob | ConfigSeen) -> None:
-    honest = Look([DRIVER, EXECUTOR, ROLLBACK, CHECKING], [JOB, COMPACTION, CHECK], [CONFIG], live=True)
+    honest = Look([DRIVER, EXECUTOR, ROLLBACK, CHECKING, MERGING], [JOB, COMPACTION, CHECK], [CONFIG], live=True)
     found = own(
         resource(),
         Look(

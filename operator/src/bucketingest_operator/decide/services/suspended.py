@@ -5,6 +5,7 @@ The Job itself says when the last run was: it stays until the next one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -18,6 +19,7 @@ from bucketingest_operator.observation import CompactionJob, JobState
 
 EVERY: Final = timedelta(days=1)
 """Superseded files stay for a day by default: the run after a compaction deletes what it superseded."""
+DONE: Final = "Done"
 AFTER_FAILURE: Final = timedelta(hours=1)
 _HELD: Final = f"exit code {int(ExitCode.TABLE_LOCKED)} "
 """In Kubernetes' message about a pod failure policy: another process held the table."""
@@ -34,6 +36,7 @@ def serve_suspended(work: Pass) -> None:
     if job is None:
         _create_when_due(work, spec)
         return
+    job = _as_known(work, job)
     _report(work, spec, job)
     if job.terminating or job.finished_at is None:
         work.look(WATCHING)
@@ -43,6 +46,16 @@ def serve_suspended(work: Pass) -> None:
         work.do(DeleteJob(job.name, job.uid))
         rest = SOON
     work.look(rest)
+
+
+def _as_known(work: Pass, job: CompactionJob) -> CompactionJob:
+    """The Job, done if it was once: at its deadline Kubernetes ends a pod that only a mesh keeps, as a failure."""
+    said = work.draft.services
+    if said is None or said.suspended_run != DONE or said.suspended_run_at is None:
+        return job
+    if job.state is not JobState.FAILED or said.suspended_run_at < job.created_at:
+        return job
+    return replace(job, state=JobState.SUCCEEDED, finished_at=said.suspended_run_at)
 
 
 def _spec(work: Pass) -> BucketIngest | None:
@@ -89,7 +102,7 @@ def _judged(job: CompactionJob) -> tuple[str, tuple[Truth, str, str]]:
     if job.state is JobState.RUNNING:
         return "Running", ("True", "RunsSuspended", f"Job {job.name} does what is due while the pipeline is suspended.")
     if job.state is JobState.SUCCEEDED:
-        return "Done", ("True", "DoneSuspended", f"Job {job.name} did what was due while the pipeline is suspended.")
+        return DONE, ("True", "DoneSuspended", f"Job {job.name} did what was due while the pipeline is suspended.")
     if _HELD in job.message:
         return "Skipped", ("Unknown", "TableHeld", f"Job {job.name} found the table held by another process.")
     return "Failed", ("False", "SuspendedRunFailed", f"Job {job.name} failed: {job.message} Another one follows.")

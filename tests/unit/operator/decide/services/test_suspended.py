@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bucketingest.spec.status import LastCommit, Status
+from bucketingest.spec.status import LastCommit, ServicesStatus, Status
 from bucketingest_operator.decide.plan import Action, CreateServices, DeleteJob, WriteStatus
 from bucketingest_operator.decide.reconcile import reconcile
 from bucketingest_operator.decide.services.suspended import AFTER_FAILURE, EVERY
@@ -167,6 +167,18 @@ def test_after_a_refusal_it_waits_before_the_next_try() -> None:
     ]
     assert (found.status, found.message) == ("False", "exceeded quota")
     assert acts(seen(refusals=(replace(refusal, at=NOW - REFUSED_REST),))) == [CREATE]
+
+
+def test_a_job_that_was_done_is_not_failed_when_a_mesh_keeps_its_pod_until_the_deadline() -> None:
+    ended = NOW - timedelta(hours=3)
+    said = ServicesStatus(mode="inline", suspended_run="Done", suspended_run_at=ended)
+    over = job(JobState.FAILED, message="DeadlineExceeded", created_at=ended - MINUTE)
+    found = seen(over)
+    found = after(found, status=found.resource.status.model_copy(update={"services": said}))
+    assert judged(found) == ("True", "DoneSuspended", "Done")
+    assert reconcile(found).look_again <= EVERY - timedelta(hours=3)
+    later = replace(found, compaction_jobs=(replace(over, created_at=ended + MINUTE),))
+    assert judged(later)[1] == "SuspendedRunFailed", "what was done before it says nothing of this one"
 
 
 def test_the_field_does_not_restart_a_driver() -> None:
