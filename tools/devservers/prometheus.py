@@ -21,7 +21,15 @@ START_TIMEOUT_S = 30.0
 class Prometheus(Server):
     """One server with rule files, and with targets (`host:port`) that may change. Use it as a context manager."""
 
-    def __init__(self, targets: Sequence[str], rules: Sequence[Path] = (), *, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        targets: Sequence[str],
+        rules: Sequence[Path] = (),
+        *,
+        jobs: Sequence[dict[str, Any]] = (),
+        host: str = "127.0.0.1",
+    ) -> None:
+        """`jobs`: more scrape configurations, in the words of Prometheus."""
         self._folder = Path(tempfile.mkdtemp(prefix="bucketingest-prometheus-"))
         self._address = f"{host}:{free_ports(1, host=host)[0]}"
         self._process: ServerProcess | None = None
@@ -38,7 +46,8 @@ class Prometheus(Server):
                     "job_name": "bucketingest-operator",  # by this name the rules know the operator
                     "honor_labels": True,
                     "file_sd_configs": [{"files": [str(self._targets_file)], "refresh_interval": "1s"}],
-                }
+                },
+                *jobs,
             ],
         }
         (self._folder / "prometheus.yml").write_text(json.dumps(configuration))

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import re
 import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import yaml
 
+from bucketingest_operator.kube.api import Api
+from bucketingest_operator.kube.kinds import CONFIG_MAPS, PODS, Kind
+from bucketingest_operator.manifests.attempt_objects import MANAGED, UID_LABEL
 from support.cluster.kube import Kube, condition
+from support.cluster.people import bucketingest
 from support.operator import hostile
 from support.operator.process import OperatorProcess
 from support.operator.scene import Scene, Start
 
 log = logging.getLogger(__name__)
 
+OBEYED: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that a terminal takes for an order."""
 VALUES: Final = Path(__file__).parents[3] / "charts" / "bucketingest" / "values.yaml"
 
 
@@ -105,7 +113,17 @@ def checked(operator: OperatorProcess, tenant: Scene) -> None:
         found = tenant.resource(f"answer-{number}")
         assert "\x1b" not in json.dumps(found["status"], ensure_ascii=False)
         assert condition(found, "Stalled")["status"] == "False"
-    assert len(operator.get("/metrics").content) < 1_000_000
+    scrape = operator.get("/metrics")
+    assert scrape.status_code == 200
+    assert len(scrape.content) < 1_000_000
+    told = [
+        event["message"]
+        for number in range(len(hostile.ANSWERS))
+        for event in tenant.kube.events(tenant.namespace, f"answer-{number}")
+    ]
+    shown = bucketingest(tenant.kube.kubeconfig, "top", "--once", "-n", tenant.namespace)
+    assert shown.count("answer-") == len(hostile.ANSWERS)
+    assert not OBEYED.search("\n".join([shown, *told])), "a terminal would obey"
     assert max(len(json.dumps(line)) for line in operator.lines()) < 100_000
 
 
@@ -114,3 +132,58 @@ def memory_limit() -> int:
     text = yaml.safe_load(VALUES.read_text(encoding="utf-8"))["operator"]["resources"]["limits"]["memory"]
     assert text.endswith("Mi")
     return int(text.removesuffix("Mi")) * 2**20
+
+
+LARGE_BYTES: Final = 500_000
+CONFIG_MAPS_LARGE, PODS_LARGE = 120, 80
+
+
+def test_large_objects_with_its_labels_cost_a_start_less_memory_than_they_have(
+    kube: Kube, scene: Scene, tenant: Scene, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = start("operator", None, "--namespace", tenant.namespace)
+    before = operator.peak_bytes()
+    operator.end()
+    monkeypatch.setenv("KUBECONFIG", str(kube.kubeconfig))
+    asyncio.run(fill(tenant))
+    operator.start()
+    grown = operator.peak_bytes() - before
+    log.info("%.0f MiB more beside %.0f MB", grown / 2**20, (CONFIG_MAPS_LARGE + PODS_LARGE) * LARGE_BYTES / 1e6)
+    assert grown < (CONFIG_MAPS_LARGE + PODS_LARGE) * LARGE_BYTES
+    assert operator.peak_bytes() < memory_limit()
+    scene.apply()
+    scene.driver()
+
+
+async def fill(tenant: Scene) -> None:
+    """The tenant fills his namespace with objects that only have the operator's labels."""
+    labels = dict(each.split("=") for each in MANAGED.split(",")) | {UID_LABEL: "00000000-0000-4000-8000-000000000000"}
+    made: list[tuple[Kind, dict[str, Any]]] = []
+    for number in range(CONFIG_MAPS_LARGE + PODS_LARGE):
+        metadata = {"name": f"large-{number}", "labels": labels}
+        if number < CONFIG_MAPS_LARGE:
+            data = {"x": "x" * LARGE_BYTES}
+            made.append((CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}))
+        else:
+            metadata["annotations"] = {"x": "x" * (LARGE_BYTES // 2)}  # Kubernetes allows 256 KiB
+            spec = {"containers": [{"name": "driver", "image": "any", "args": ["x" * (LARGE_BYTES // 2)]}]}
+            made.append((PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+    async with Api() as api:
+
+        async def create() -> None:
+            while made:
+                kind, content = made.pop()
+                await api.create(kind, tenant.namespace, content)
+
+        await asyncio.gather(*(create() for _ in range(8)))
+
+
+def test_what_is_said_of_resources_at_rest_is_short(scene: Scene, start: Start) -> None:
+    """Of thousands a scrape is read at once."""
+    count = 30
+    operator = start()
+    empty = len(operator.get("/metrics").content)
+    scene.kube.apply(*(scene.manifest(f"idle-{number}", suspend=True) for number in range(count)))
+    for number in range(count):
+        scene.await_condition("Ready", "True", "Suspended", name=f"idle-{number}")
+    assert (len(operator.get("/metrics").content) - empty) / count < 2500

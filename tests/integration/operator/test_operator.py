@@ -149,20 +149,28 @@ def test_a_driver_on_a_lost_node_does_not_block_a_deletion(scene: Scene, start: 
     scene.await_gone()
 
 
-def test_a_driver_on_a_node_that_never_reports_does_not_block_a_deletion_for_ever(scene: Scene, start: Start) -> None:
+def test_a_driver_on_a_node_that_never_reports_holds_up_neither_a_deletion_nor_the_next_driver_for_ever(
+    scene: Scene, start: Start
+) -> None:
     """The Node object stays, so that Kubernetes waits for its kubelet; `restart.unreachableAfter` ends the wait."""
     start()
     node = f"silent-{scene.namespace}"
     scene.node.appear(node)
-    scene.apply(restart={"unreachableAfter": "1m"})
-    pod = scene.driver()
-    scene.node.run(scene.namespace, pod, scene.address(), node)
+    allowed = {"restart": {"unreachableAfter": "1m"}}
+    pods = {}
+    for name, more in {"deleted": allowed, "replaced": allowed, "waiting": {}}.items():
+        scene.apply(name, **more)
+        pods[name] = scene.driver(name=name)
+        scene.node.run(scene.namespace, pods[name], scene.address(), node)
     # As the eviction from a node that is not reachable, with a shorter time to end.
-    scene.kube.kubectl("delete", "pod", pod, "-n", scene.namespace, "--grace-period=1", "--wait=false")
-    scene.kube.delete(scene.namespace, "orders")
-    scene.await_terminating(pod)
+    scene.kube.kubectl("delete", "pod", *pods.values(), "-n", scene.namespace, "--grace-period=1", "--wait=false")
+    scene.kube.delete(scene.namespace, "deleted")
     scene.within = 150
-    scene.await_gone()
+    scene.await_gone("deleted")
+    scene.driver(2, "replaced")
+    # Its process may still write: without the field nobody takes its place.
+    assert [each["metadata"]["name"] for each in scene.pods("waiting")] == [pods["waiting"]]
+    assert condition(scene.resource("waiting"), "Ready")["reason"] == "DriverTerminating"
 
 
 def test_one_table_has_one_driver_and_the_next_starts_when_the_first_is_deleted(scene: Scene, start: Start) -> None:

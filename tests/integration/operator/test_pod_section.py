@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from support.operator.scene import Scene, Start
+
+USERS_LABELS = ("app.kubernetes.io/component", "app.kubernetes.io/part-of", "app.kubernetes.io/version")
+USERS_ANNOTATIONS = (
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "kubectl.kubernetes.io/default-container",
+    "kubernetes.io/egress-bandwidth",
+    "kubernetes.io/ingress-bandwidth",
+)
+"""Keys of Kubernetes that are for users."""
 
 
 def test_a_whole_pod_section_is_taken_by_the_api_server(scene: Scene, start: Start) -> None:
@@ -14,9 +25,9 @@ def test_a_whole_pod_section_is_taken_by_the_api_server(scene: Scene, start: Sta
         "value": 5,
     }
     scene.kube.apply(priority)
-    section = {
-        "labels": {"team": "lake"},
-        "annotations": {"example.com/note": "any text: ü"},
+    section: dict[str, Any] = {
+        "labels": {"team": "lake", **dict.fromkeys(USERS_LABELS, "any")},
+        "annotations": {"example.com/note": "any text: ü", **dict.fromkeys(USERS_ANNOTATIONS, "false")},
         "nodeSelector": {"disk": "nvme"},
         "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}],
         "topologySpread": [{"topologyKey": "topology.kubernetes.io/zone"}],
@@ -47,7 +58,8 @@ def test_a_whole_pod_section_is_taken_by_the_api_server(scene: Scene, start: Sta
     scene.driver()
     (pod,) = scene.pods()
     assert pod["spec"]["priority"] == 5
-    assert pod["metadata"]["labels"]["team"] == "lake"
+    assert section["labels"].items() <= pod["metadata"]["labels"].items()
+    assert section["annotations"].items() <= pod["metadata"]["annotations"].items()
     assert pod["spec"]["affinity"] == section["affinity"]
     assert pod["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"] == {
         "bucketingest.dev/uid": scene.resource()["metadata"]["uid"]

@@ -82,24 +82,84 @@ def test_a_limit_range_that_refuses_the_driver_is_reported_and_one_that_changes_
         assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
 
 
+def with_resources(pod: Manifest, resources: Manifest) -> Manifest:
+    return {**pod, "containers": [{**each, "resources": resources} for each in pod["containers"]]}
+
+
+def pods_with_limit() -> dict[str, Manifest]:
+    """The pod of each role, of a pipeline that names a limit of CPU; that of an executor with what Spark adds."""
+    audit = {"against": "postgres://auditor@db/shop", "window": {"start": "03:00", "duration": "3h"}}
+    limited = {**KAFKA, "audit": audit, "pod": {"cpuLimit": "2"}}
+    pods = {role: {**pod, "serviceAccountName": "default"} for role, pod in pod_specs(limited).items()}
+    sizes = executor_resources(bucket_ingest(limited), SETTINGS)
+    return {**pods, "executor": with_resources(pods["executor"], sizes)}
+
+
+def creates(scene: Scene, name: str, pod: Manifest) -> None:
+    """The API server takes a pod, as far as a dry run says. Raises AssertionError with its words."""
+    metadata = {"name": name, "namespace": scene.namespace}
+    body: Manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
+    scene.kube.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
+
+
 def test_a_limit_range_that_wants_all_memory_requested_takes_every_pod(scene: Scene) -> None:
     scene.kube.apply(limits(scene, maxLimitRequestRatio={"memory": "1"}))
-    for role, spec in pod_specs().items():
-        pod = {**spec, "serviceAccountName": "default"}
-        if role == "executor":
-            pod["containers"] = [
-                {**spec["containers"][0], "resources": executor_resources(bucket_ingest(KAFKA), SETTINGS)}
-            ]
-        body: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": role, "namespace": scene.namespace},
-            "spec": pod,
-        }
-        scene.kube.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
-        body["spec"]["containers"] = [{**each, "resources": HALF} for each in pod["containers"]]
+    for role, pod in pods_with_limit().items():
+        creates(scene, role, pod)
         with pytest.raises(AssertionError, match="memory max limit to request ratio"):
-            scene.kube.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
+            creates(scene, role, with_resources(pod, HALF))
+
+
+def test_a_quota_that_wants_limits_takes_every_pod_of_a_pipeline_that_names_one(scene: Scene) -> None:
+    scene.kube.apply(quota(scene, limits_cpu="4", limits_memory="100Gi"))
+    for role, pod in pods_with_limit().items():
+        creates(scene, role, pod)
+        with pytest.raises(AssertionError, match=r"must specify limits\.cpu"):
+            creates(scene, role, with_resources(pod, HALF))
+
+
+NEVER: dict[str, tuple[Manifest, str]] = {
+    "priority-of-the-system": ({"pod": {"priorityClassName": "system-node-critical"}}, "system-node-critical"),
+    "priority-of-the-cluster": ({"pod": {"priorityClassName": "system-cluster-critical"}}, "system-cluster-critical"),
+    "every-taint": ({"pod": {"tolerations": [{"operator": "Exists"}]}}, "every taint"),
+    "every-taint-of-one-effect": (
+        {"pod": {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]}},
+        "every taint",
+    ),
+    "an-account": ({"pod": {"serviceAccountName": "admin"}}, "job.allowedServiceAccounts"),
+}
+"""What no BucketIngest gets unless an administrator allows it, and a word of the answer."""
+UNLISTED: dict[str, tuple[Manifest, str]] = {
+    "another-priority": ({"pod": {"priorityClassName": "high"}}, "job.allowedPriorityClasses"),
+    "another-taint": ({"pod": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}}, "job.allowedTolerationKeys"),
+    "another-path": ({"table": {"path": "s3://lake/theirs/t", "recordKey": ["value"]}}, "job.tableOwners"),
+}
+"""What it does not get once the settings have lists."""
+
+
+def test_what_an_administrator_has_not_allowed_makes_no_pod_and_is_named(
+    scene: Scene, start: Start, tmp_path: Path
+) -> None:
+    settings = tmp_path / "job.yaml"
+    settings.write_text("{}")
+    operator = start("operator", None, "--job-settings", str(settings))
+    are_refused(scene, NEVER)
+    operator.end()
+    settings.write_text(
+        "allowedPriorityClasses: [low]\nallowedTolerationKeys: [spot]\ntableOwners: {'s3://lake/theirs': [x]}"
+    )
+    operator.start()
+    are_refused(scene, UNLISTED)
+    assert operator.metric("bucketingest_operator_reconcile_errors_total") == 0
+
+
+def are_refused(scene: Scene, forbidden: dict[str, tuple[Manifest, str]]) -> None:
+    """Each has its reason in the status, and no pod."""
+    scene.kube.apply(*(scene.manifest(name, **spec) for name, (spec, _) in forbidden.items()))
+    for name, (_, word) in forbidden.items():
+        found = scene.await_condition("Ready", "False", "CreationRefused", name=name)
+        assert word in found["message"]
+        assert scene.pods(name) == []
 
 
 def test_a_deletion_ends_although_the_rollback_job_is_refused(scene: Scene, start: Start) -> None:

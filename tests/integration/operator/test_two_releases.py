@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import pytest
 import requests
+import yaml
 
+from bucketingest.spec.reading.plain_text import plain
 from bucketingest_operator.kube.watch_claims import WATCH_LEASE
 from devcluster.binaries import find_tool
 from devcluster.release import CHART
@@ -57,6 +62,58 @@ def test_of_two_releases_on_a_namespace_one_acts_and_the_other_follows_it(
 
 def actions(operator: OperatorProcess) -> list[Manifest]:
     return [line for line in operator.lines("decision") if line["plan"]["actions"]]
+
+
+def test_a_namespace_whose_claim_a_tenant_forges_waits_alone_and_is_named(
+    kube: Kube, scene: Scene, tmp_path: Path
+) -> None:
+    """A tenant with the built-in role `edit` may write Leases."""
+    holders = {"like-a-release": "system/theirs", "any-words": "me", "odd": "\x1b[2J" + "x" * 100}
+    taken = {f"{scene.namespace}-{name}": holder for name, holder in holders.items()}
+    for namespace in taken:
+        kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, editor(namespace))
+
+    def forge() -> None:
+        """So late that its 30 s have just begun."""
+        for namespace, holder in taken.items():
+            text = yaml.safe_dump(claim(namespace, holder, timedelta(0)))
+            kube.kubectl("apply", "-f", "-", "--as", TENANT, "-n", namespace, stdin=text)
+
+    forge()
+    namespaces = [word for name in (scene.namespace, *taken) for word in ("--namespace", name)]
+    where = [*namespaces, "--leader-election-namespace", scene.namespace]
+    with OperatorProcess(kube.kubeconfig, tmp_path / "operator.log", *where) as operator:
+        for namespace in taken:
+            kube.create(replace(scene, namespace=namespace, paths={}).manifest())
+        forge()
+        scene.apply()
+        scene.driver()
+        assert [each for each in actions(operator) if each["namespace"] in taken] == []
+        assert operator.metric("bucketingest_operator_namespaces_taken") == len(taken)
+        assert operator.get("/readyz").status_code == 200
+        (said, *_) = operator.lines("another release watches what this one watches")
+        assert scene.namespace not in re.findall(r"[\w-]+(?= \(release)", str(said["error"]))
+        for namespace, holder in taken.items():
+            assert f"{namespace} (release {plain(holder)})" in str(said["error"])
+        for namespace in taken:
+            kube.kubectl("delete", "lease", WATCH_LEASE, "-n", namespace)
+        for namespace in taken:
+            replace(scene, namespace=namespace, paths={}).driver(within=60)
+
+
+TENANT: Final = "tenant"
+
+
+def editor(namespace: str) -> Manifest:
+    """The tenant has the built-in role in his own namespace."""
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "tenant", "namespace": namespace},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": TENANT}],
+    }
 
 
 def test_helm_refuses_a_release_for_a_namespace_that_a_living_one_watches(kube: Kube, scene: Scene) -> None:

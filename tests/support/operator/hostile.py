@@ -122,6 +122,7 @@ def _answer(**changes: Any) -> bytes:
 ANSWERS: Final[dict[str, bytes | None]] = {
     "rows of many digits": _answer(rows="HERE").replace(b'"HERE"', b"9" * 4299),
     "a speed that is no number": _answer(rowsPerSecond=float("nan")),
+    "less than nothing": _answer(rows=-1, bytes=-1, runningSeconds=-1, rowsPerSecond=-1, skew=-1),
     "time without end": _answer(runningSeconds=float("inf")),
     "a deep answer": _answer(verdictReason="HERE").replace(b'"HERE"', DEEP.encode()),
     "escapes": _answer(verdictReason=ESCAPES, pipeline=ESCAPES),
@@ -182,6 +183,8 @@ class HostileDriver(FakeServer):
 
     def __init__(self, ip: str, answer: bytes | None, *, name: str, namespace: str) -> None:
         self.asked = threading.Event()
+        self.times = 0
+        """How often it was asked."""
         self._over = threading.Event()
         outer = self
         if answer is not None:
@@ -189,6 +192,7 @@ class HostileDriver(FakeServer):
 
         class Handler(FakeHandler):
             def do_GET(self) -> None:
+                outer.times += 1
                 outer.asked.set()
                 if answer is None:
                     outer._over.wait()

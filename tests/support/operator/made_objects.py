@@ -39,10 +39,11 @@ def attempt_objects(made: Manifests, number: int) -> list[dict[str, Any]]:
     return [*rights, config_map, secret, made.driver_pod(number, given)]
 
 
-def pod_specs() -> dict[str, dict[str, Any]]:
-    made = manifests(KAFKA)
+def pod_specs(spec: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    """By role, of a pipeline that reads Kafka by default; that of an audit if the spec has one."""
+    made = manifests(spec or KAFKA)
     config = made.config_map(3, input_of(made.wanted))
-    return {
+    specs = {
         "driver": made.driver_pod(3, input_of(made.wanted))["spec"],
         "executor": yaml.safe_load(config["data"]["executor.yaml"])["spec"],
         "rollback": made.rollback_job(3)["spec"]["template"]["spec"],
@@ -50,3 +51,6 @@ def pod_specs() -> dict[str, dict[str, Any]]:
         "compaction": made.compaction_job(WORK, "digest")["spec"]["template"]["spec"],
         "services": made.services_job()["spec"]["template"]["spec"],
     }
+    if made.wanted.spec.audit is not None:
+        specs["audit"] = made.audit_job(3, "0123456789abcdef")["spec"]["template"]["spec"]
+    return specs
