@@ -115,6 +115,31 @@ def test_commits_are_archived_though_no_clean_has_anything_to_delete_any_more() 
     assert snapshot(table.storage) == rows
 
 
+def test_what_cleaning_retains_stays_though_more_than_one_archival_is_due() -> None:
+    """The first one must not take the last clean along, which says what is retained."""
+    table = state_table()
+    attempt = table.attempt()
+    for number in range(3):
+        attempt.run(offsets(number, number + 1), [row("k0", at=number)])
+    compact_now(table.storage, CompactionHolder(table.storage, nullcontext, lambda: None), ALL, utc_now)
+    attempt.run(offsets(3, 4), [row("k1")])
+    assert clean(guarded(table), NOTHING).results
+    attempt = table.attempt()
+    for number in range(4, 12):
+        attempt.run(offsets(number, number + 1), [row(f"new {number}", region=f"day {number}")])
+    cut = utc_now()
+    for number in range(12, 26):
+        attempt.run(offsets(number, number + 1), [row(f"new {number}", region=f"day {number}")])
+    table.attempt()
+    retained = clean(guarded(table), Retention(retain=utc_now() - cut)).choice.retained
+    assert retained
+    before = {each.request_time for each in table.timeline().completed_commits}
+    archive_old(guarded(table), AT_ONCE, retained=retained)
+    gone = before - {each.request_time for each in table.timeline().completed_commits}
+    assert gone
+    assert max(gone) < retained
+
+
 def test_a_table_that_is_compacted_cleaned_and_archived_stays_small_and_whole() -> None:
     table = TestTable()
     years(table)

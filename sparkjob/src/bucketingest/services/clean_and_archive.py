@@ -22,7 +22,7 @@ from bucketingest.hudi.plans.clean_plan import read_clean_plan
 from bucketingest.hudi.rollback.plan import rolled_back_instants
 from bucketingest.hudi.rollback.rollback import rollback_targets
 from bucketingest.hudi.table.checks import refuse_changed_table
-from bucketingest.hudi.timeline.instant import ROLLBACK, Instant
+from bucketingest.hudi.timeline.instant import CLEAN, ROLLBACK, Instant
 from bucketingest.hudi.timeline.instant_time import format_time, parse_time
 from bucketingest.hudi.timeline.overtaking import completed_cleans
 from bucketingest.hudi.timeline.timeline import Timeline, path_of
@@ -181,7 +181,9 @@ def held_back(storage: Storage, now: datetime, damaged: Collection[Damaged] = ()
     hidden = max(hidden_writes(storage, timeline), default="")
     lately = completed_cleans(timeline, format_time(now - KEPT_FOR))
     plans = ((each.request_time, read_clean_plan(storage, each.request_time)) for each in lately)
-    looked_at = frozenset(time for time, plan in plans if plan is not None and plan.partitions)
+    cleans = [each.request_time for each in timeline.completed if each.action == CLEAN]
+    # The last one says from where on slices are retained: without it nothing would keep what they need.
+    looked_at = frozenset((*cleans[-1:], *(time for time, plan in plans if plan is not None and plan.partitions)))
     return Held(facts.last_earliest or None, kept, aborted=aborted, looked_at=looked_at, hidden=hidden)
 
 

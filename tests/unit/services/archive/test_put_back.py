@@ -6,7 +6,8 @@ import pytest
 
 from bucketingest.hudi.history.manifest import VERSION_PATH
 from bucketingest.hudi.naming import TIMELINE_DIRECTORY
-from bucketingest.hudi.timeline.timeline import Timeline
+from bucketingest.hudi.timeline.instant import SAVEPOINT
+from bucketingest.hudi.timeline.timeline import Timeline, create_inflight
 from bucketingest.services.archive.execute import put_back
 from bucketingest.services.archive.horizon import HORIZONS, raise_horizon, read_horizon
 from support.tables.services.archivals import (
@@ -16,7 +17,7 @@ from support.tables.services.archivals import (
     table,
     unchecked,
 )
-from support.tables.services.old_timelines import at, done, finished, timeline_files
+from support.tables.services.old_timelines import at, done, finish, finished, timeline_files
 
 
 def test_a_completed_file_that_a_paused_process_puts_back_is_removed() -> None:
@@ -76,6 +77,19 @@ def test_a_savepoint_and_its_commit_stay() -> None:
         storage.create(f"{TIMELINE_DIRECTORY}/{name}", b"")
     removed = put_back(storage, Timeline.load(storage), read_horizon(storage))
     assert [instant.request_time for instant in removed] == [WRITES[2]]
+
+
+def test_a_request_that_comes_back_behind_a_savepoint_does_not_hide_its_instant() -> None:
+    """It is archived: pending, its rows would be uncommitted."""
+    storage = table()
+    path = f"{TIMELINE_DIRECTORY}/{finished(WRITES[2])}"
+    content = storage.get(path)
+    run(storage)
+    storage.create(path, content)
+    finish(storage, WRITES[2], SAVEPOINT)
+    create_inflight(storage, WRITES[3])
+    run(storage)
+    assert Timeline.load(storage).pending == ()
 
 
 def test_nothing_is_removed_while_another_archival_is_between_two_steps() -> None:

@@ -14,7 +14,7 @@ from bucketingest.hudi.naming import BaseFileName, join
 from bucketingest.hudi.plans.compaction_plan import read_compaction_plan
 from bucketingest.hudi.rollback.rollback import roll_back
 from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
-from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, Instant, State
 from bucketingest.hudi.timeline.timeline import complete, create_inflight, create_requested, path_of
 from bucketingest.hudi.timeline.write_stat import WriteStat
 from bucketingest.storage import AlreadyExists
@@ -27,7 +27,7 @@ from bucketingest.write.instants.writer_identity import WriterIdentity
 from bucketingest.write.recovery.execute import InstantExecutor
 from bucketingest.write.recovery.facts import FactReader
 from support.storage.passing_storage import PassingStorage
-from support.tables.instants.abandoned import Killed, die
+from support.tables.instants.abandoned import Killed, die, roll_back_table
 from support.tables.other_writers import archive, commit, later, next_time, roll_back_completed, schedule_compaction
 from support.tables.state.tables import amounts, check, data_files, state_table
 from support.tables.table_runs import PIPELINE, TestTable, offsets
@@ -146,6 +146,35 @@ def test_an_instant_whose_time_a_compaction_takes_leaves_nothing_that_the_compac
     again.run(offsets(3, 5), [row("k1", amount=7), row("k9")])
     table.attempt()
     assert amounts(table) == {"k0": 5, "k1": 7, "k9": 0}
+
+
+def beside_a_compaction() -> tuple[TestTable, str]:
+    """A table whose attempt died with an open instant, and the time of that, which a completed compaction has too."""
+    table = state_table()
+    attempt = table.attempt()
+    attempt.run(offsets(0, 2), ROWS)
+    attempt.run(offsets(2, 3), [row("k0", amount=5)])
+    with pytest.raises(Killed):
+        table.attempt().run(offsets(3, 5), [row("k1", amount=7), row("k9")], die)
+    (mine,) = [instant.request_time for instant in table.timeline().pending]
+    schedule_compaction(table, time=mine)
+    compact_as_another(table, mine, {"k0": 5, "k1": 1})
+    return table, mine
+
+
+def test_a_start_goes_on_when_the_compaction_of_the_same_time_is_archived_after_the_rollback_command() -> None:
+    table, _ = beside_a_compaction()
+    roll_back_table(table)
+    archive(table, only=COMMIT)
+    table.attempt().run(offsets(3, 5), [row("k1", amount=7), row("k9")])
+    assert amounts(table) == {"k0": 5, "k1": 7, "k9": 0}
+
+
+def test_a_compaction_of_the_same_time_whose_plan_is_gone_shows_nothing_of_the_instant() -> None:
+    table, mine = beside_a_compaction()
+    table.storage.delete(path_of(Instant(mine, COMPACTION, State.REQUESTED)))
+    table.attempt()
+    assert amounts(table) == {"k0": 5, "k1": 1}
 
 
 def test_a_file_that_a_rollback_took_and_a_paused_task_puts_back_is_known_to_the_attempt_that_goes_on() -> None:

@@ -145,7 +145,7 @@ def stay_behind_savepoint(storage: Storage, timeline: Timeline) -> str | None:
     newer than the oldest write, and not on the timeline, for uncommitted.
     """
     savepoints = {instant.request_time for instant in timeline.instants if instant.action == SAVEPOINT}
-    there = {instant.request_time for instant in timeline.instants if instant.action in WRITE_ACTIONS}
+    there = {instant.request_time for instant in timeline.completed if instant.action in WRITE_ACTIONS}
     saved = min(savepoints & there, default=None)
     if saved is None:
         return None
@@ -230,6 +230,6 @@ def is_settled(storage: Storage) -> bool:
     return storage.exists(VERSION_PATH)
 
 
-def is_archived(storage: Storage, request_time: str) -> bool:
-    """Whether the history has a completed write of this time."""
-    return any(instant.action in WRITE_ACTIONS for instant in archived_instants(storage, request_time))
+def is_archived(storage: Storage, request_time: str, action: str = DELTA_COMMIT) -> bool:
+    """Whether the history has a completed instant of this time and action: a compaction may have a deltacommit's."""
+    return any(instant.action == action for instant in archived_instants(storage, request_time))

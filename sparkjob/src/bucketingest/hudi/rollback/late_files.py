@@ -38,9 +38,12 @@ def delete_late_files(
     refuse_completed(storage, timeline, instant_time)
     if newest_state(timeline, instant_time) is not None:
         raise RollbackError(f"instant {instant_time} is still pending: roll it back first")
-    paths = tuple(file.path for file in files_to_delete(storage, instant_time, options))
+    compacted = compacted_at(storage, timeline, instant_time)
+    files = files_to_delete(storage, instant_time, options)
+    paths = tuple(file.path for file in files if compacted is None or compacted.leaves(file.path))
     storage.delete_many(paths)
-    delete_marks(storage, instant_time)
+    if compacted is None:
+        delete_marks(storage, instant_time)
     return paths
 
 

@@ -23,6 +23,7 @@ from bucketingest.hudi.rollback.plan import (
 )
 from bucketingest.hudi.table.file_view import list_data
 from bucketingest.hudi.timeline import heartbeat
+from bucketingest.hudi.timeline.commit_metadata import CommitMetadata
 from bucketingest.hudi.timeline.instant import (
     COMMIT,
     COMPACTION,
@@ -211,7 +212,7 @@ class Compacted:
     """
 
     groups: frozenset[tuple[str, str]] | None
-    """Partition path and file id of each; None: its plan is missing."""
+    """Partition path and file id of each; None: its plan is missing, and it is not completed."""
 
     def leaves(self, path: str) -> bool:
         """Whether a data file of that time is the deltacommit's: a log file, or in a file group of its own."""
@@ -224,10 +225,19 @@ class Compacted:
 
 def compacted_at(storage: Storage, timeline: Timeline, instant_time: str) -> Compacted | None:
     """What a compaction of this time writes, pending, completed or archived; None if there is none."""
-    if instant_time not in timeline.compactions and not archived_contents(storage, instant_time, COMMIT):
+    contents = archived_contents(storage, instant_time, COMMIT)
+    if instant_time not in timeline.compactions and not contents:
         return None
     plan = plan_of_compaction(storage, instant_time)
-    return Compacted(None if plan is None else frozenset(each.group for each in plan.operations))
+    if plan is not None:
+        return Compacted(frozenset(each.group for each in plan.operations))
+    found = timeline.find(instant_time, COMMIT)
+    if found is not None and found.is_completed:
+        contents = [storage.get(path_of(found))]
+    files = [
+        file for content in contents for file in CommitMetadata.decode_files(content, f"compaction {instant_time}")
+    ]
+    return Compacted(frozenset((file.partition_path, file.file_id) for file in files) if contents else None)
 
 
 def refuse_completed(storage: Storage, timeline: Timeline, instant_time: str) -> None:
@@ -238,7 +248,8 @@ def refuse_completed(storage: Storage, timeline: Timeline, instant_time: str) ->
     else:
         # Only the history says whether it is archived; the oldest instant on the timeline may have changed.
         for archived in archived_instants(storage, instant_time):
-            if archived.action in WRITE_ACTIONS:
+            # A compaction of the same time is no obstacle: what it writes is left out of what is deleted.
+            if archived.action in WRITE_ACTIONS and archived.action != COMMIT:
                 refuse_unless_pending_deltacommit(archived)
 
 

@@ -72,7 +72,9 @@ class Held:
     a file of one comes late, and goes.
     """
     looked_at: Collection[str] = ()
-    """Cleans of whole partitions that completed lately: pipelines must see them, to ingest again what they deleted."""
+    """Cleans of whole partitions that completed lately: pipelines must see them, to ingest again what they deleted. And
+    the last clean: it says what is retained.
+    """
     hidden: str = ""
     """Greatest request time of an archived write that a compaction on the timeline hides from readers; see
     `hidden_archived`. Compactions up to there are archived at once.

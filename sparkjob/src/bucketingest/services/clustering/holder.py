@@ -216,7 +216,9 @@ class ClusteringHolder(ServiceHolder[ClusteringPlan]):
             self._journal.done(number),
             decided,
             completed,
-            completed is None and timeline.is_archived(plan.instant) and is_archived(self._storage, plan.instant),
+            completed is None
+            and timeline.is_archived(plan.instant)
+            and is_archived(self._storage, plan.instant, REPLACE_COMMIT),
             changed,
             bool(written & new),
             completed is not None and changed is not None and is_cleaned(self._storage, timeline, plan, old),
@@ -248,7 +250,7 @@ class ClusteringHolder(ServiceHolder[ClusteringPlan]):
 
     def _delete_late(self, plan: ClusteringPlan) -> None:
         """Delete the base files that no completed file of the clustering names; none if the history has it."""
-        if is_archived(self._storage, plan.instant):
+        if is_archived(self._storage, plan.instant, REPLACE_COMMIT):
             return
         kept: set[str] = set()
         for instant in completed_files(self._storage, REPLACE_COMMIT, plan.instant):

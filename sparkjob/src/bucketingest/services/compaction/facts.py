@@ -11,7 +11,7 @@ from bucketingest.hudi.plans.compaction_plan import CompactionOperation
 from bucketingest.hudi.rollback.rollback import rollbacks_of, rolled_back_since
 from bucketingest.hudi.table.file_view import Group
 from bucketingest.hudi.timeline import heartbeat
-from bucketingest.hudi.timeline.instant import COMPACTION, State
+from bucketingest.hudi.timeline.instant import COMMIT, COMPACTION, State
 from bucketingest.hudi.timeline.timeline import Timeline
 from bucketingest.services.compaction.clash import clash, requested_path
 from bucketingest.services.compaction.commit import Ready
@@ -54,7 +54,7 @@ def read_facts(storage: Storage, number: int, record: PlanRecord, now: datetime,
         go=go,
         done=journal.done(number),
         state=None if found is None else found.state,
-        archived=found is None and timeline.is_archived(compaction) and is_archived(storage, compaction),
+        archived=found is None and timeline.is_archived(compaction) and is_archived(storage, compaction, COMMIT),
         completion_time=None if found is None else found.completion_time,
         closed_completion=found is not None
         and found.state is State.COMPLETED
