@@ -176,12 +176,12 @@ def _look_at_kafka(session: SparkSession, resource: BucketIngest) -> _Topics:
 def _look_at_transactions(session: SparkSession, resource: BucketIngest, topics: _Topics) -> str:
     from bucketingest.stream.topics.transactions import WholeTransactions
 
-    commit = resource.spec.commit
-    tables = {name: each for name, each in topics.names.items() if name != commit.transaction_topic}
-    if resource.spec.tables is not None and tables:  # each is as that of a resource of its own
-        several = (name for name, each in sorted(tables.items()) if len(each.partitions) > 1)
-        name = next(several, min(tables))
-        resource, tables = table_resource(resource, name), {name: tables[name]}
+    tables, commit = dict(topics.names), resource.spec.commit
+    if resource.spec.tables is not None:  # each is as that of a resource of its own
+        tables.pop(commit.transaction_topic or "", None)
+        several = [name for name, each in sorted(tables.items()) if len(each.partitions) > 1]
+        if name := next(iter([*several, *sorted(tables)]), ""):
+            resource, tables = table_resource(resource, name), {name: tables[name]}
     transactions = WholeTransactions.of(session, resource)
     if transactions is None:
         return "there is no topic yet"
