@@ -152,7 +152,7 @@ def _measured(folder: Path, broker: KafkaBroker, heap: int, given: Any) -> str:
 
 @contextmanager
 def _java_options(folder: Path, heap: int) -> Iterator[None]:
-    """What the JVM of a job is told besides: to log its collections, and a heap that the spec does not allow."""
+    """What the JVM of a job gets besides: to log its collections, and a heap that the spec does not allow."""
     words = [f"-Xlog:gc:file={folder}/gc-%p.log:timemillis"]
     if heap < _SPEC_LEAST_MIB:
         words += [f"-Xms{heap}m", f"-Xmx{heap}m", f"-XX:MaxNewSize={heap // 4}m"]

@@ -93,8 +93,8 @@ def test_a_compaction_that_comes_below_another_writers_archive_hides_nothing_for
     assert len(archived_instants(table.storage)) == len(history) + completed
 
 
-def test_commits_are_archived_though_no_clean_has_anything_to_delete_any_more() -> None:
-    """A table that only gets new keys: by the last clean all commits since would stay on the timeline, for ever."""
+def cleaned_once() -> TestTable:
+    """A table with four micro-batches, a compaction and a clean."""
     table = state_table()
     attempt = table.attempt()
     for number in range(3):
@@ -102,6 +102,12 @@ def test_commits_are_archived_though_no_clean_has_anything_to_delete_any_more() 
     compact_now(table.storage, CompactionHolder(table.storage, nullcontext, lambda: None), ALL, utc_now)
     attempt.run(offsets(3, 4), [row("k1")])
     assert clean(guarded(table), NOTHING).results
+    return table
+
+
+def test_commits_are_archived_though_no_clean_has_anything_to_delete_any_more() -> None:
+    """A table that only gets new keys: by the last clean all commits since would stay on the timeline, for ever."""
+    table = cleaned_once()
     attempt = table.attempt()
     for number in range(4, 16):
         attempt.run(offsets(number, number + 1), [row(f"new {number}", region=f"day {number}")])
@@ -117,13 +123,7 @@ def test_commits_are_archived_though_no_clean_has_anything_to_delete_any_more() 
 
 def test_what_cleaning_retains_stays_though_more_than_one_archival_is_due() -> None:
     """The first one must not take the last clean along, which says what is retained."""
-    table = state_table()
-    attempt = table.attempt()
-    for number in range(3):
-        attempt.run(offsets(number, number + 1), [row("k0", at=number)])
-    compact_now(table.storage, CompactionHolder(table.storage, nullcontext, lambda: None), ALL, utc_now)
-    attempt.run(offsets(3, 4), [row("k1")])
-    assert clean(guarded(table), NOTHING).results
+    table = cleaned_once()
     attempt = table.attempt()
     for number in range(4, 12):
         attempt.run(offsets(number, number + 1), [row(f"new {number}", region=f"day {number}")])

@@ -123,11 +123,8 @@ def compact_as_another(table: TestTable, time: str, merged: Mapping[str, int]) -
     complete(table.storage, time, next_time(table), CommitMetadata({group.partition_path: [stat]}).encode(), COMMIT)
 
 
-@pytest.mark.parametrize("completed", [True, False], ids=["completed", "pending"])
-def test_an_instant_whose_time_a_compaction_takes_leaves_nothing_that_the_compaction_would_show(
-    completed: bool,
-) -> None:
-    """In an index with a state new keys are in base files, as a compaction's are: only its plan tells them apart."""
+def beside_a_compaction(*, completed: bool = True) -> tuple[TestTable, str]:
+    """A table whose attempt died with an open instant, and the time of that, which a compaction has too."""
     table = state_table()
     attempt = table.attempt()
     attempt.run(offsets(0, 2), ROWS)
@@ -138,6 +135,15 @@ def test_an_instant_whose_time_a_compaction_takes_leaves_nothing_that_the_compac
     schedule_compaction(table, time=mine)
     if completed:
         compact_as_another(table, mine, {"k0": 5, "k1": 1})
+    return table, mine
+
+
+@pytest.mark.parametrize("completed", [True, False], ids=["completed", "pending"])
+def test_an_instant_whose_time_a_compaction_takes_leaves_nothing_that_the_compaction_would_show(
+    completed: bool,
+) -> None:
+    """In an index with a state new keys are in base files, as a compaction's are: only its plan tells them apart."""
+    table, mine = beside_a_compaction(completed=completed)
     again = table.attempt()
     assert [each.action for each in table.timeline().pending] == ([] if completed else [COMPACTION])
     if not completed:
@@ -146,20 +152,6 @@ def test_an_instant_whose_time_a_compaction_takes_leaves_nothing_that_the_compac
     again.run(offsets(3, 5), [row("k1", amount=7), row("k9")])
     table.attempt()
     assert amounts(table) == {"k0": 5, "k1": 7, "k9": 0}
-
-
-def beside_a_compaction() -> tuple[TestTable, str]:
-    """A table whose attempt died with an open instant, and the time of that, which a completed compaction has too."""
-    table = state_table()
-    attempt = table.attempt()
-    attempt.run(offsets(0, 2), ROWS)
-    attempt.run(offsets(2, 3), [row("k0", amount=5)])
-    with pytest.raises(Killed):
-        table.attempt().run(offsets(3, 5), [row("k1", amount=7), row("k9")], die)
-    (mine,) = [instant.request_time for instant in table.timeline().pending]
-    schedule_compaction(table, time=mine)
-    compact_as_another(table, mine, {"k0": 5, "k1": 1})
-    return table, mine
 
 
 def test_a_start_goes_on_when_the_compaction_of_the_same_time_is_archived_after_the_rollback_command() -> None:

@@ -97,13 +97,13 @@ def roll_back(storage: Storage, instant_time: str, options: RollbackOptions = DE
         ]
         resumed = bool(pending)
         if not pending:
-            if newest_state(timeline, instant_time) is None:
+            is_there = newest_state(timeline, instant_time) is not None
+            if not is_there or compacted is not None:
                 storage.delete_many([file.path for file in files])
-                delete_marks(storage, instant_time)
-                return RollbackResult(instant_time, None, tuple(file.path for file in files), resumed=False)
-            if compacted is not None:
-                storage.delete_many([file.path for file in files])
-                _leave_timeline(storage, RollbackPlan(instant_time, DELTA_COMMIT, tuple(files)))
+                if is_there:
+                    _leave_timeline(storage, RollbackPlan(instant_time, DELTA_COMMIT, tuple(files)))
+                if compacted is None:
+                    delete_marks(storage, instant_time)
                 return RollbackResult(instant_time, None, tuple(file.path for file in files), resumed=False)
             pending = [_request(storage, timeline, RollbackPlan(instant_time, DELTA_COMMIT, tuple(files)), options)]
     rollback_times = [rollback_time for rollback_time, _ in pending]
